@@ -1,0 +1,341 @@
+// This file holds the assumptions that a judgement rests on. They are checked, as
+// a part of the verdict of their own; one that fails makes unknown the promises
+// that rest on it, and no others.
+
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ackproof/ackproof/histories"
+)
+
+// The assumptions, by the names that verdict.json and Source.NotApplicable use.
+const (
+	AssumeHistoryWhole       = "history-whole"
+	AssumeWellFormed         = "history-well-formed"
+	AssumeEmptyAtStart       = "log-empty-at-start"
+	AssumeRanksGapless       = "ranks-gapless"
+	AssumeTimesForward       = "times-do-not-run-backwards"
+	AssumeOneClock           = "one-clock"
+	AssumeAttemptedInFaults  = "attempted-during-every-fault"
+	AssumeAcknowledgedBefore = "acknowledged-before-first-fault"
+	AssumeAcknowledgedAfter  = "acknowledged-after-last-fault"
+	AssumeFaultsBit          = "faults-bit"
+	AssumeLastWrite          = "last-write-to-each-partition-succeeded"
+	AssumeFinalRead          = "final-read-complete"
+)
+
+// The verdicts of an assumption.
+const (
+	AssumptionHeld          = "held"
+	AssumptionFailed        = "failed"
+	AssumptionNotApplicable = "not-applicable"
+)
+
+// Assumption is one assumption with what was found.
+type Assumption struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+	Detail  string `json:"detail"`
+	// RestOn names the promises that are unknown when it failed.
+	RestOn []Anomaly `json:"rest_on,omitempty"`
+	// overrides: the failed assumption could have produced what was found, so
+	// even a finding proves nothing.
+	overrides bool
+}
+
+// Promises by what they rest on.
+var (
+	onLog = []Anomaly{LostWrite, WrongOffset, Corrupt, Duplicate, OrderViolation, LateGhost, RealtimeOrderViolation,
+		Divergence, VanishedRead, EpochRegression, Phantom, ImpossibleWrite, WrongPlace, SkippedPoll, Unseen}
+	onFaults = []Anomaly{LostWrite, WrongOffset, Duplicate, OrderViolation, LateGhost, RealtimeOrderViolation,
+		Divergence, VanishedRead, NotRecovered}
+	onTime = []Anomaly{RealtimeOrderViolation, FutureRead}
+)
+
+// assumptions checks them all.
+func (s *state) assumptions() []Assumption {
+	all := []Assumption{
+		s.assumeWhole(), s.assumeWellFormed(), s.assumeEmpty(), s.assumeRanks(), s.assumeTimes(), s.assumeClock(),
+	}
+	all = append(all, s.assumeAboutFaults()...)
+	all = append(all, s.assumeLastWrite(), s.assumeFinalRead())
+	if s.header.Source == nil {
+		return all
+	}
+	for i := range all {
+		if slices.Contains(s.header.Source.NotApplicable, all[i].Name) {
+			all[i].Verdict, all[i].Detail = AssumptionNotApplicable, "the format "+s.header.Source.Format+" does not record it"
+		}
+	}
+	return all
+}
+
+func held(name, format string, args ...any) Assumption {
+	return Assumption{Name: name, Verdict: AssumptionHeld, Detail: fmt.Sprintf(format, args...)}
+}
+
+func failed(name string, rest []Anomaly, format string, args ...any) Assumption {
+	return Assumption{Name: name, Verdict: AssumptionFailed, Detail: fmt.Sprintf(format, args...), RestOn: rest}
+}
+
+func (s *state) assumeWhole() Assumption {
+	onEnd := []Anomaly{LostWrite, Unseen, NotRecovered}
+	switch {
+	case s.cut != nil:
+		a := failed(AssumeHistoryWhole, onEnd, "%s", s.cut.Error())
+		a.overrides = true
+		return a
+	case s.end == nil && s.header.Source == nil:
+		a := failed(AssumeHistoryWhole, onEnd, "the history has no closing line: whoever recorded it was stopped or killed")
+		a.overrides = true
+		return a
+	case s.end != nil && s.end.Reason == histories.EndInterrupted:
+		return held(AssumeHistoryWhole, "the run was interrupted, healed and read to the end: %d lines", s.lines)
+	}
+	return held(AssumeHistoryWhole, "%d lines", s.lines)
+}
+
+func (s *state) assumeWellFormed() Assumption {
+	if len(s.malformed) == 0 {
+		return held(AssumeWellFormed, "every completion has its invocation, every operation its own number")
+	}
+	a := failed(AssumeWellFormed, onLog, "%s", strings.Join(s.malformed, "; "))
+	a.overrides = true
+	return a
+}
+
+func (s *state) assumeEmpty() Assumption {
+	used := 0
+	for _, t := range s.header.Topics {
+		for _, end := range t.Start {
+			if end > 0 {
+				used++
+			}
+		}
+	}
+	if used > 0 {
+		return held(AssumeEmptyAtStart, "%d partitions held records before the run; those are foreign and ignored", used)
+	}
+	return held(AssumeEmptyAtStart, "no partition held a record before the run")
+}
+
+// assumeRanks: ranks of a producer and ordering key are 0, 1, 2 … in the history,
+// or a send is missing from it.
+func (s *state) assumeRanks() Assumption {
+	order := s.inSendOrder()
+	for n, i := range order {
+		d := &s.sends[i]
+		if n > 0 && s.sameOrder(order[n-1], i) {
+			before := &s.sends[order[n-1]]
+			if d.rank == before.rank {
+				return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost},
+					"%s gave rank %d of key %q twice", s.sessions[d.process].name, d.rank, s.keys.list[d.key])
+			}
+			if d.rank > before.rank+1 && !s.resentBetween(d.process) {
+				return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost}, "%s has no send with rank %d of key %q",
+					s.sessions[d.process].name, before.rank+1, s.keys.list[d.key])
+			}
+		}
+	}
+	return held(AssumeRanksGapless, "the send order of every producer and key is known without a gap")
+}
+
+// resentBetween: ranks that resends took are not in the order of first sends.
+func (s *state) resentBetween(process uint32) bool {
+	for _, sends := range s.resends {
+		for _, i := range sends {
+			if s.sends[i].process == process {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *state) assumeTimes() Assumption {
+	if len(s.timesBackward) == 0 {
+		return held(AssumeTimesForward, "no operation completed before its invocation, no process went back in time")
+	}
+	a := failed(AssumeTimesForward, onTime, "%s", strings.Join(s.timesBackward, "; "))
+	a.overrides = true
+	return a
+}
+
+func (s *state) assumeClock() Assumption {
+	used := make(map[uint32]bool)
+	for _, x := range s.sessions {
+		used[x.clock] = true
+	}
+	if len(used) > 1 {
+		return held(AssumeOneClock, "%d clocks; times are compared only within each", len(used))
+	}
+	return held(AssumeOneClock, "one clock stamped every operation")
+}
+
+// assumeAboutFaults: something was tried in every fault, acknowledged before the
+// first and after the last, and every family that was asked for bit.
+func (s *state) assumeAboutFaults() []Assumption {
+	if len(s.faults) == 0 {
+		return []Assumption{
+			held(AssumeAttemptedInFaults, "no fault was injected"), held(AssumeAcknowledgedBefore, "no fault was injected"),
+			held(AssumeAcknowledgedAfter, "no fault was injected"), held(AssumeFaultsBit, "no fault was asked for"),
+		}
+	}
+	first, last := s.faults[0].Start, s.faults[0].End
+	for _, f := range s.faults {
+		first, last = min(first, f.Start), max(last, f.End)
+	}
+	s.countDuringFaults()
+	before, after := s.acknowledgedAround(first, last)
+	return []Assumption{s.assumeAttempted(), s.assumeBefore(before), s.assumeAfter(after), s.assumeBit()}
+}
+
+func (s *state) assumeAttempted() Assumption {
+	for _, f := range s.faults {
+		if f.Attempted == 0 && f.Error == "" {
+			return failed(AssumeAttemptedInFaults, onFaults, "nothing was sent while %s was on", f.ID)
+		}
+	}
+	return held(AssumeAttemptedInFaults, "events were sent during each of the %d faults", len(s.faults))
+}
+
+func (s *state) assumeBefore(count int64) Assumption {
+	if count == 0 {
+		return failed(AssumeAcknowledgedBefore, onFaults, "no event was acknowledged before the first fault began")
+	}
+	return held(AssumeAcknowledgedBefore, "%d events were acknowledged before the first fault began", count)
+}
+
+func (s *state) assumeAfter(count int64) Assumption {
+	if count == 0 {
+		return failed(AssumeAcknowledgedAfter, onFaults, "no event that was sent after the last fault was acknowledged")
+	}
+	return held(AssumeAcknowledgedAfter, "%d events that were sent after the last fault were acknowledged", count)
+}
+
+func (s *state) assumeBit() Assumption {
+	bit := make(map[string]bool)
+	for _, f := range s.faults {
+		bit[f.Name] = bit[f.Name] || f.Bit
+	}
+	var never []string
+	for name, once := range bit {
+		if !once {
+			never = append(never, name)
+		}
+	}
+	slices.Sort(never)
+	if len(never) > 0 {
+		return failed(AssumeFaultsBit, onFaults, "%s was asked for and never took effect", strings.Join(never, ", "))
+	}
+	return held(AssumeFaultsBit, "every kind of fault that was asked for took effect")
+}
+
+// countDuringFaults counts the sends that were invoked during each fault.
+func (s *state) countDuringFaults() {
+	invoked := make([]int64, 0, len(s.sends))
+	for i := range s.sends {
+		invoked = append(invoked, s.sends[i].invoked)
+	}
+	slices.Sort(invoked)
+	for _, f := range s.faults {
+		low, _ := slices.BinarySearch(invoked, f.Start)
+		high := len(invoked)
+		if f.End != never {
+			high, _ = slices.BinarySearch(invoked, f.End+1)
+		}
+		f.Attempted = int64(max(high-low, 0))
+	}
+}
+
+func (s *state) acknowledgedAround(first, last int64) (before, after int64) {
+	for i := range s.sends {
+		d := &s.sends[i]
+		if !s.confirmed(d) {
+			continue
+		}
+		if d.returned != never && d.returned <= first {
+			before++
+		}
+		if d.invoked >= last && last != never {
+			after++
+		}
+	}
+	return before, after
+}
+
+// assumeLastWrite: the last send to each partition, in invocation order, was
+// acknowledged, or was answered at least.
+func (s *state) assumeLastWrite() Assumption {
+	fresh := s.freshByLog()
+	if len(fresh) == 0 {
+		if s.header.Source == nil && s.hasFinalRead {
+			return failed(AssumeLastWrite, []Anomaly{NotRecovered}, "no fresh client wrote to the partitions after the faults")
+		}
+		return Assumption{Name: AssumeLastWrite, Verdict: AssumptionNotApplicable, Detail: "no fresh client wrote at the end"}
+	}
+	var silent []string
+	for log, f := range fresh {
+		if !f.acknowledged {
+			silent = append(silent, s.logName(log))
+		}
+	}
+	slices.Sort(silent)
+	if len(silent) > 0 {
+		return failed(AssumeLastWrite, []Anomaly{NotRecovered}, "the last write to %s was not acknowledged", strings.Join(silent, ", "))
+	}
+	return held(AssumeLastWrite, "a fresh client's write to each of %d partitions was acknowledged", len(fresh))
+}
+
+func (s *state) assumeFinalRead() Assumption {
+	if !s.hasFinalRead {
+		return failed(AssumeFinalRead, onLog, "there is no final read: only what a poll or an acknowledgement proves is known")
+	}
+	var incomplete []string
+	complete := 0
+	for index, log := range s.logs {
+		switch {
+		case log.complete(), log.frozen():
+			complete++
+		default:
+			incomplete = append(incomplete, s.logName(int32(index))+" ("+log.whyIncomplete()+")")
+		}
+	}
+	incomplete = append(incomplete, s.neverRead()...)
+	if len(incomplete) > 0 {
+		return failed(AssumeFinalRead, onLog, "not read to the end: %s", strings.Join(incomplete, ", "))
+	}
+	return held(AssumeFinalRead, "%d partitions were read from their start to an end that stayed the same", complete)
+}
+
+// neverRead names the partitions of the header that no line mentions.
+func (s *state) neverRead() []string {
+	var missing []string
+	for _, t := range s.header.Topics {
+		for p := range t.Partitions {
+			if _, known := s.logByName[histories.Partition{Topic: t.Name, Partition: p}]; !known {
+				missing = append(missing, fmt.Sprintf("%s/%d (never read)", t.Name, p))
+			}
+		}
+	}
+	return missing
+}
+
+func (l *partitionLog) whyIncomplete() string {
+	f := l.final
+	switch {
+	case f == nil:
+		return "no final read"
+	case f.Error != "":
+		return f.Error
+	case f.Position != f.HighWatermark:
+		return fmt.Sprintf("read up to %d of %d", f.Position, f.HighWatermark)
+	case f.SecondHighWatermark != f.HighWatermark || f.SecondLogEnd != f.LogEnd:
+		return fmt.Sprintf("the end moved from %d to %d", f.LogEnd, f.SecondLogEnd)
+	}
+	return fmt.Sprintf("high watermark %d, log end %d", f.HighWatermark, f.LogEnd)
+}

@@ -1,0 +1,203 @@
+// This file holds the judges of order: send order within one producer and
+// ordering key, and real-time order within one partition.
+
+package checker
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/ackproof/ackproof/histories"
+)
+
+// judgeOrder walks the sends of every producer and ordering key in send order.
+// A resend is left out: an event's place is its first one, which belongs to its
+// first send; and where that first send was not acknowledged the place may be the
+// resend's, so such an event is left out altogether.
+func (f *findings) judgeOrder() {
+	s := f.state
+	group := s.inSendOrder()
+	for len(group) > 0 {
+		n := 1
+		for n < len(group) && s.sameOrder(group[0], group[n]) {
+			n++
+		}
+		f.judgeGroup(group[:n])
+		group = group[n:]
+	}
+}
+
+// inSendOrder gives the ranked first sends, by producer, ordering key and rank.
+func (s *state) inSendOrder() []uint32 {
+	order := make([]uint32, 0, len(s.sends))
+	for i := range s.sends {
+		if d := &s.sends[i]; d.rank >= 0 && !d.resend {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		x, y := &s.sends[a], &s.sends[b]
+		return cmp.Or(cmp.Compare(x.process, y.process), cmp.Compare(x.key, y.key), cmp.Compare(x.rank, y.rank))
+	})
+	return order
+}
+
+func (s *state) sameOrder(a, b uint32) bool {
+	return s.sends[a].process == s.sends[b].process && s.sends[a].key == s.sends[b].key
+}
+
+// judgeGroup judges the sends of one producer and ordering key, in send order.
+func (f *findings) judgeGroup(group []uint32) {
+	f.countHoles(group)
+	byLog := make(map[int32][]uint32, 1)
+	for _, i := range group {
+		ev := &f.state.events[f.state.sends[i].event]
+		if ev.placed && (!ev.more || f.state.confirmed(&f.state.sends[i])) {
+			byLog[ev.placeLog] = append(byLog[ev.placeLog], i)
+		}
+	}
+	for log, sends := range byLog {
+		f.judgeSequence(log, sends)
+	}
+}
+
+// countHoles counts sends that are not in the log while the next one was
+// acknowledged.
+func (f *findings) countHoles(group []uint32) {
+	s := f.state
+	for n := 0; n+1 < len(group); n++ {
+		d, next := &s.sends[group[n]], &s.sends[group[n+1]]
+		if d.outcome != ok && !s.confirmed(d) && !s.events[d.event].placed && s.confirmed(next) && next.rank == d.rank+1 {
+			f.counts.Holes++
+		}
+	}
+}
+
+// judgeSequence judges the events of one producer and ordering key in one
+// partition, in send order.
+func (f *findings) judgeSequence(log int32, sends []uint32) {
+	s := f.state
+	previous := -1
+	var places []int64
+	for n, i := range sends {
+		if !s.confirmed(&s.sends[i]) {
+			continue
+		}
+		places = append(places, s.placeOf(i))
+		if previous >= 0 && s.placeOf(sends[previous]) > s.placeOf(i) {
+			f.descent(log, sends[previous], i)
+		}
+		previous = n
+	}
+	if !slices.IsSorted(places) {
+		f.counts.Moved += int64(len(places) - longestIncreasing(places))
+	}
+	f.judgeSuffixes(log, sends)
+}
+
+func (s *state) placeOf(i uint32) int64 { return s.events[s.sends[i].event].placeOffset }
+
+func (f *findings) descent(log int32, earlier, later uint32) {
+	s := f.state
+	a, b := &s.sends[earlier], &s.sends[later]
+	f.add(OrderViolation, log, s.placeOf(earlier), []uint32{a.event, b.event}, nil,
+		"%s was sent before %s by the same producer with the same key, and lies behind it: offsets %d and %d of %s",
+		s.eventName(a.event), s.eventName(b.event), s.placeOf(earlier), s.placeOf(later), s.logName(log))
+}
+
+// judgeSuffixes looks, from the last send to the first, for unknown ones that
+// surfaced behind a later acknowledged one, and for copies that lie behind the
+// first place of a later event.
+func (f *findings) judgeSuffixes(log int32, sends []uint32) {
+	s := f.state
+	lowestConfirmed, lowestAny := int64(math.MaxInt64), int64(math.MaxInt64)
+	var witness uint32
+	for n := len(sends) - 1; n >= 0; n-- {
+		d, at := &s.sends[sends[n]], s.placeOf(sends[n])
+		for _, c := range s.copies[d.event] {
+			if c.log == log && c.offset > at && lowestAny < c.offset {
+				f.counts.StaleDuplicates++
+			}
+		}
+		lowestAny = min(lowestAny, at)
+		if s.confirmed(d) {
+			if at < lowestConfirmed {
+				lowestConfirmed, witness = at, sends[n]
+			}
+			continue
+		}
+		if d.outcome == info && at > lowestConfirmed {
+			f.add(LateGhost, log, at, []uint32{d.event, s.sends[witness].event}, nil,
+				"the outcome of %s was unknown; it surfaced at offset %d of %s, behind %s (offset %d), which was sent later and acknowledged",
+				s.eventName(d.event), at, s.logName(log), s.eventName(s.sends[witness].event), lowestConfirmed)
+		}
+	}
+}
+
+// longestIncreasing gives the length of the longest increasing subsequence
+// (Fredman 1975, by binary search over the smallest tails).
+func longestIncreasing(values []int64) int {
+	var tails []int64
+	for _, v := range values {
+		i := sort.Search(len(tails), func(i int) bool { return tails[i] >= v })
+		if i == len(tails) {
+			tails = append(tails, v)
+		} else {
+			tails[i] = v
+		}
+	}
+	return len(tails)
+}
+
+// latest is, per clock, the event with the latest invocation so far.
+type latest struct {
+	event   uint32
+	invoked int64
+}
+
+// judgeRealtime walks each log by offset. An event that was acknowledged before
+// one at a lower offset was even invoked lies out of real-time order.
+func (f *findings) judgeRealtime() {
+	s := f.state
+	for index, log := range s.logs {
+		before := make(map[uint32]latest, 1)
+		for _, r := range log.records {
+			if r.event == foreign {
+				continue
+			}
+			ev := &s.events[r.event]
+			if ev.first == 0 || ev.placeLog != int32(index) || ev.placeOffset != r.offset {
+				continue
+			}
+			f.judgeAgainstEarlier(before, int32(index), r)
+		}
+	}
+}
+
+func (f *findings) judgeAgainstEarlier(before map[uint32]latest, index int32, r place) {
+	s := f.state
+	acknowledged, invoked := int64(math.MaxInt64), int64(math.MaxInt64)
+	first := &s.sends[s.events[r.event].first-1]
+	clock := s.sessions[first.process].clock
+	var by histories.OperationID
+	for _, i := range s.sendsOf(r.event) {
+		d := &s.sends[i]
+		if s.sessions[d.process].clock != clock {
+			continue
+		}
+		invoked = min(invoked, d.invoked)
+		if d.outcome == ok && d.returned != never && d.returned < acknowledged {
+			acknowledged, by = d.returned, s.operation(d)
+		}
+	}
+	if b, found := before[clock]; found && b.invoked > acknowledged {
+		f.add(RealtimeOrderViolation, index, r.offset, []uint32{r.event, b.event}, []histories.OperationID{by},
+			"%s was acknowledged before %s was sent, and lies behind it: offsets %d and %d of %s",
+			s.eventName(r.event), s.eventName(b.event), r.offset, s.events[b.event].placeOffset, s.logName(index))
+	}
+	if b, found := before[clock]; !found || invoked > b.invoked {
+		before[clock] = latest{r.event, invoked}
+	}
+}

@@ -1,0 +1,182 @@
+// This file holds the judges of what consumers were given: divergence, vanished
+// and future reads, skipped and backward polls, and leader epochs along a log.
+
+package checker
+
+import "github.com/ackproof/ackproof/histories"
+
+func (f *findings) judgeReads() {
+	f.judgeDivergence()
+	f.judgeVanished()
+	f.judgeEpochs()
+	f.judgeFuture()
+	f.judgeSteps()
+}
+
+// at names an offset of a log.
+type logOffset struct {
+	log    int32
+	offset int64
+}
+
+// judgeDivergence reports each offset once, however many reads disagree there.
+func (f *findings) judgeDivergence() {
+	s := f.state
+	reported := make(map[logOffset]bool)
+	for _, d := range s.disagreements {
+		at := logOffset{d.log, d.offset}
+		if reported[at] {
+			continue
+		}
+		reported[at] = true
+		if d.acknowledged {
+			f.add(Divergence, d.log, d.offset, []uint32{d.first, d.second}, []histories.OperationID{d.by},
+				"%s offset %d was acknowledged to both %s and %s", s.logName(d.log), d.offset,
+				s.eventName(d.first), s.eventName(d.second))
+			f.acknowledgedDivergence()
+			continue
+		}
+		f.add(Divergence, d.log, d.offset, []uint32{d.first, d.second}, []histories.OperationID{d.by},
+			"one poll found %s at %s offset %d, another one %s", s.eventName(d.first), s.logName(d.log), d.offset,
+			s.eventName(d.second))
+	}
+	for index, log := range s.logs {
+		if log.final == nil {
+			continue
+		}
+		f.judgeFinalAgainstSeen(int32(index), log, reported)
+	}
+}
+
+// acknowledgedDivergence: what rests on two acknowledgements is promised only
+// where acknowledgements are final.
+func (f *findings) acknowledgedDivergence() {
+	last := &f.instances[Divergence][len(f.instances[Divergence])-1]
+	final := f.promisedFor(WrongOffset, last.numbers)
+	if last.promised == nil || final == nil || !*final {
+		last.promised = final
+	}
+}
+
+func (f *findings) judgeFinalAgainstSeen(index int32, log *partitionLog, reported map[logOffset]bool) {
+	s := f.state
+	for i, r := range log.records {
+		if i > 0 && log.records[i-1].offset == r.offset && log.records[i-1].event != r.event &&
+			!reported[logOffset{index, r.offset}] {
+			reported[logOffset{index, r.offset}] = true
+			f.add(Divergence, index, r.offset, []uint32{log.records[i-1].event, r.event}, nil,
+				"the final read found %s and %s at %s offset %d", s.eventName(log.records[i-1].event),
+				s.eventName(r.event), s.logName(index), r.offset)
+		}
+		first, seen := log.seen.get(r.offset)
+		if !seen || first == r.event || reported[logOffset{index, r.offset}] {
+			continue
+		}
+		reported[logOffset{index, r.offset}] = true
+		f.add(Divergence, index, r.offset, []uint32{first, r.event}, nil,
+			"a poll found %s at %s offset %d, the final read %s", s.eventName(first), s.logName(index), r.offset,
+			s.eventName(r.event))
+	}
+}
+
+// judgeVanished: what a poll returned at or above the final log start must be in
+// the final log at that offset.
+func (f *findings) judgeVanished() {
+	s := f.state
+	for index, log := range s.logs {
+		if log.final == nil {
+			continue
+		}
+		log.seen.each(func(offset int64, e uint32) {
+			f.judgeSeen(int32(index), log, offset, e)
+		})
+	}
+	for _, d := range s.disagreements {
+		if !d.acknowledged && s.logs[d.log].final != nil {
+			f.judgeSeen(d.log, s.logs[d.log], d.offset, d.second)
+		}
+	}
+}
+
+func (f *findings) judgeSeen(index int32, log *partitionLog, offset int64, e uint32) {
+	s := f.state
+	if e == foreign || offset < log.start() || log.holds(offset, e) {
+		return
+	}
+	if !log.passed(offset) && !log.complete() {
+		f.cannotTell(VanishedRead, "the final read did not get as far as the offsets that consumers had read")
+		return
+	}
+	f.add(VanishedRead, index, offset, []uint32{e}, nil, "a consumer was given %s at %s offset %d; in the final log, %s",
+		s.eventName(e), s.logName(index), offset, s.instead(log, offset))
+}
+
+// judgeEpochs: along a log the leader epoch never falls (KIP-101).
+func (f *findings) judgeEpochs() {
+	s := f.state
+	for index, log := range s.logs {
+		if log.evidenceOnly {
+			continue
+		}
+		highest := place{epoch: histories.Unknown}
+		for _, r := range log.records {
+			if r.epoch == histories.Unknown {
+				continue
+			}
+			if r.epoch < highest.epoch {
+				f.add(EpochRegression, int32(index), r.offset, []uint32{r.event}, nil,
+					"%s: the leader epoch falls from %d at offset %d to %d at offset %d", s.logName(int32(index)),
+					highest.epoch, highest.offset, r.epoch, r.offset)
+			}
+			highest = r
+		}
+	}
+}
+
+// judgeFuture compares deliveries with invocations of the same clock only.
+func (f *findings) judgeFuture() {
+	s := f.state
+	for e := range s.events {
+		ev := &s.events[e]
+		if !ev.seen || ev.first == 0 || ev.seenTime == never {
+			continue
+		}
+		earliest, sameClock := int64(0), false
+		for n, i := range s.sendsOf(uint32(e)) {
+			d := &s.sends[i]
+			if s.sessions[d.process].clock != ev.seenClock {
+				sameClock = false
+				break
+			}
+			if n == 0 || d.invoked < earliest {
+				earliest, sameClock = d.invoked, true
+			}
+		}
+		if sameClock && ev.seenTime < earliest {
+			f.add(FutureRead, ev.seenLog, ev.seenOffset, []uint32{uint32(e)}, nil,
+				"%s was read at %s offset %d, %d ns before it was sent", s.eventName(uint32(e)), s.logName(ev.seenLog),
+				ev.seenOffset, earliest-ev.seenTime)
+		}
+	}
+}
+
+// judgeSteps asks of every gap that a consumer stepped over whether the log holds
+// a record there, and reports the steps back.
+func (f *findings) judgeSteps() {
+	s := f.state
+	for _, g := range s.gaps {
+		log := s.logs[g.log]
+		skipped, found := log.between(max(g.from, log.start()-1), g.to)
+		if !found {
+			continue
+		}
+		f.add(SkippedPoll, g.log, skipped.offset, []uint32{skipped.event}, []histories.OperationID{g.by},
+			"%s was given offset %d of %s after offset %d and stepped over %s at offset %d", g.by.Process, g.to,
+			s.logName(g.log), g.from, s.eventName(skipped.event), skipped.offset)
+	}
+	for _, b := range s.backward {
+		f.add(BackwardPoll, b.log, b.to, nil, []histories.OperationID{b.by},
+			"%s was given offset %d of %s after offset %d, without a seek, a new assignment or a reset", b.by.Process, b.to,
+			s.logName(b.log), b.from)
+	}
+}

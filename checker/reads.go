@@ -1,0 +1,159 @@
+// This file holds how polls are taken in: what each consumer was given, in turn,
+// and what was seen at which offset.
+
+package checker
+
+import "github.com/ackproof/ackproof/histories"
+
+// position is a consumer's place in one partition: the last offsets that the
+// next record may rightly follow. There is one as a rule. After a poll that
+// failed or crashed (a transaction may be rewound) there are several: the one
+// before it, and the one after it.
+type position struct {
+	after []int64
+}
+
+// takePoll takes what a poll returned. A poll that failed or crashed returned
+// its records all the same: any poll is evidence that a record was there.
+func (s *state) takePoll(l *histories.PollReturn) {
+	_, x := s.session(l.Process)
+	s.polls++
+	certain := l.Stated == "" || l.Stated == histories.OutcomeOK
+	reached := make(map[int32]int64)
+	for _, records := range l.Records {
+		index := s.log(records.Partition)
+		for _, r := range records.Records {
+			if r.Offset < 0 {
+				s.malform("a record of %s/%d has the offset %d", records.Topic, records.Partition.Partition, r.Offset)
+				continue
+			}
+			s.takeRead(x, l, index, r, certain)
+			s.step(x, l, index, r.Offset, reached)
+		}
+	}
+	for index, last := range reached {
+		x.advance(index, last, certain)
+	}
+}
+
+// takeRead notes what was read where, and by which clock when.
+func (s *state) takeRead(x *session, l *histories.PollReturn, index int32, r histories.Record, certain bool) {
+	log := s.logs[index]
+	if certain {
+		log.highestOK = max(log.highestOK, r.Offset)
+	}
+	e := foreign
+	if r.Event != "" {
+		e = s.event(r.Event)
+		s.noteSeen(e, index, r.Offset, l.Time, x.clock)
+	} else {
+		s.foreign++
+	}
+	if r.Corrupt != "" {
+		s.corrupt = append(s.corrupt, corruptRecord{index, r.Offset, e, r.Corrupt})
+	}
+	if first := log.seen.first(r.Offset, e); first != e {
+		s.disagreements = append(s.disagreements, disagreement{index, r.Offset, first, e, l.OperationID, false})
+	}
+}
+
+func (s *state) noteSeen(e uint32, index int32, offset, at int64, clock uint32) {
+	ev := &s.events[e]
+	if !ev.seen {
+		ev.seen, ev.seenLog, ev.seenOffset, ev.seenTime, ev.seenClock = true, index, offset, at, clock
+		return
+	}
+	if clock == ev.seenClock {
+		ev.seenTime = min(ev.seenTime, at)
+	}
+	if ev.seenLog != index || ev.seenOffset != offset {
+		ev.seenTwice = true
+	}
+	if ev.seenLog == index {
+		ev.seenOffset = min(ev.seenOffset, offset)
+	}
+}
+
+// step compares a record with the ones that this consumer was given before it.
+// reached holds what this very poll returned last.
+func (s *state) step(x *session, l *histories.PollReturn, index int32, offset int64, reached map[int32]int64) {
+	if last, inside := reached[index]; inside {
+		s.noteStep(index, []int64{last}, offset, l.OperationID)
+	} else if p := x.positions[index]; p != nil {
+		s.noteStep(index, p.after, offset, l.OperationID)
+	}
+	reached[index] = offset
+}
+
+// noteStep files a step that no possible position explains: a gap to be looked
+// into once the log is known, or a step back.
+func (s *state) noteStep(index int32, after []int64, offset int64, by histories.OperationID) {
+	closest, found := int64(0), false
+	for _, from := range after {
+		if offset == from+1 {
+			return
+		}
+		if from < offset && (!found || from > closest) {
+			closest, found = from, true
+		}
+	}
+	if found {
+		s.gaps = append(s.gaps, step{index, closest, offset, by})
+		return
+	}
+	s.backward = append(s.backward, step{index, after[len(after)-1], offset, by})
+}
+
+// advance moves the position past a poll. After an uncertain poll the consumer
+// may go on, or be rewound to where it was.
+func (x *session) advance(index int32, last int64, certain bool) {
+	if x.positions == nil {
+		x.positions = make(map[int32]*position)
+	}
+	p := x.positions[index]
+	switch {
+	case certain:
+		x.positions[index] = &position{after: []int64{last}}
+	case p == nil:
+		// Nothing is known about where it would be rewound to.
+		delete(x.positions, index)
+	case len(p.after) < 16:
+		p.after = append(p.after, last)
+	default:
+		p.after[len(p.after)-1] = last
+	}
+}
+
+// takePositionChange forgets, keeps or sets positions. See the Change constants
+// of histories for what each kind of change does to them.
+func (s *state) takePositionChange(l *histories.PositionChange) {
+	_, x := s.session(l.Process)
+	kept := x.positions
+	if l.How == histories.ChangeAssign || l.How == histories.ChangeSubscribe {
+		x.positions = nil
+	}
+	for _, p := range l.Partitions {
+		index := s.log(p.Partition)
+		switch {
+		case l.How == histories.ChangeRevoke:
+			delete(x.positions, index)
+		case p.Position >= 0:
+			x.setPosition(index, p.Position)
+		case l.How == histories.ChangeAssign && kept[index] != nil:
+			x.keepPosition(index, kept[index])
+		default:
+			delete(x.positions, index)
+		}
+	}
+}
+
+func (x *session) setPosition(index int32, next int64) {
+	x.keepPosition(index, &position{after: []int64{next - 1}})
+}
+
+func (x *session) keepPosition(index int32, p *position) {
+	if x.positions == nil {
+		x.positions = make(map[int32]*position)
+	}
+	x.positions[index] = p
+}

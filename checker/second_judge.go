@@ -1,0 +1,186 @@
+// This file holds the second judge: porcupine, which knows nothing of the judges
+// in this package, asks of each partition whether its appends are linearizable.
+
+package checker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// SecondJudge is what porcupine says about the appends of each partition. Polls
+// are no linearizable reads and stay out of its model.
+type SecondJudge struct {
+	// Verdict is Held, Violated or UnknownWord (out of time, or nothing to
+	// judge). It must agree with realtime-order-violation.
+	Verdict string `json:"verdict"`
+	Detail  string `json:"detail"`
+	// Operations that were judged, in Windows of bounded size.
+	Operations int64 `json:"operations"`
+	Windows    int   `json:"windows"`
+}
+
+// windowSize bounds what porcupine is given at once: a cached state costs n/8
+// bytes, so its memory grows with the square of n.
+const windowSize = 10_000
+
+// windowOverlap keeps violations between neighbouring windows in sight.
+const windowOverlap = 500
+
+// appended is the output of an append: its turn among the appends of its window.
+type appended struct{ turn int }
+
+// appendModel is a log: appends take their turns. Offsets themselves have holes
+// (transaction markers, retried copies), so the judged appends are counted
+// through; then one append at most is legal in any state, and the search never
+// guesses, however many were in flight.
+var appendModel = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, _, output any) (bool, any) {
+		turn := output.(appended).turn
+		return turn == state.(int), turn + 1
+	},
+}
+
+// secondJudge asks porcupine about every partition, one window at a time.
+func (s *state) secondJudge(ctx context.Context, v *Verdict) {
+	timeout := s.options.SecondJudgeTimeout
+	if timeout == 0 {
+		timeout = 10 * time.Second
+	}
+	judge := &v.SecondJudge
+	judge.Verdict = UnknownWord
+	illegal, late := "", ""
+	for index := range s.logs {
+		deadline := time.Now().Add(timeout)
+		for _, window := range windows(s.appends(int32(index))) {
+			left := time.Until(deadline)
+			if left <= 0 || ctx.Err() != nil {
+				late = s.logName(int32(index))
+				break
+			}
+			judge.Windows++
+			judge.Operations += int64(len(window))
+			switch porcupine.CheckOperationsTimeout(appendModel, window, left) {
+			case porcupine.Illegal:
+				illegal = s.logName(int32(index))
+			case porcupine.Unknown:
+				late = s.logName(int32(index))
+			case porcupine.Ok:
+			}
+		}
+	}
+	judge.settle(illegal, late, timeout)
+	v.compareJudges()
+}
+
+func (j *SecondJudge) settle(illegal, late string, timeout time.Duration) {
+	switch {
+	case illegal != "":
+		j.Verdict, j.Detail = Violated, "the appends of "+illegal+" are not linearizable"
+	case late != "":
+		j.Detail = fmt.Sprintf("out of time (%s) at %s", timeout, late)
+	case j.Operations == 0:
+		j.Detail = "no append has a place and a time on one clock"
+	default:
+		j.Verdict, j.Detail = Held, "the appends of every partition are linearizable"
+	}
+}
+
+// compareJudges: where the judges disagree, one of them is wrong, and the promise
+// is not called held.
+func (v *Verdict) compareJudges() {
+	found := v.Anomalies[RealtimeOrderViolation].Count > 0
+	if v.SecondJudge.Verdict == UnknownWord || found == (v.SecondJudge.Verdict == Violated) {
+		return
+	}
+	if found && v.SecondJudge.Windows > 0 && v.SecondJudge.Operations > windowSize {
+		v.SecondJudge.Detail += "; the violation found spans more than one window"
+		return
+	}
+	for i := range v.Promises {
+		p := &v.Promises[i]
+		if p.Name == RealtimeOrderViolation && p.Verdict != NotPromised {
+			p.Verdict = UnknownWord
+			p.Reason = "the two judges disagree, which is a defect of ours: please report it with the history"
+		}
+	}
+}
+
+// appends gives the settled appends of a partition by offset: what is acknowledged
+// or present. Only one clock's are comparable: the first one's.
+func (s *state) appends(index int32) []porcupine.Operation {
+	var operations []porcupine.Operation
+	log := s.logs[index]
+	var clock uint32
+	for _, r := range log.records {
+		if r.event == foreign {
+			continue
+		}
+		ev := &s.events[r.event]
+		if ev.first == 0 || ev.placeLog != index || ev.placeOffset != r.offset {
+			continue
+		}
+		c := s.sessions[s.sends[ev.first-1].process].clock
+		if len(operations) == 0 {
+			clock = c
+		}
+		if c != clock {
+			continue
+		}
+		call, back := s.span(r.event)
+		operations = append(operations, porcupine.Operation{ClientId: int(s.sends[ev.first-1].process),
+			Call: call, Return: back})
+	}
+	boundReturns(operations)
+	return operations
+}
+
+// span is the time in which an event was certainly appended first: from its first
+// invocation to its first acknowledgement.
+func (s *state) span(e uint32) (call, back int64) {
+	call, back = math.MaxInt64, math.MaxInt64
+	for _, i := range s.sendsOf(e) {
+		d := &s.sends[i]
+		call = min(call, d.invoked)
+		if d.outcome == ok && d.returned != never {
+			back = min(back, d.returned)
+		}
+	}
+	return call, max(call, back)
+}
+
+// boundReturns walks a log backwards: an append happened before any later one was
+// acknowledged. It changes no answer and saves the search from guessing.
+func boundReturns(operations []porcupine.Operation) {
+	bound := int64(math.MaxInt64)
+	for i := len(operations) - 1; i >= 0; i-- {
+		if operations[i].Return == math.MaxInt64 && bound > operations[i].Call {
+			operations[i].Return = bound
+		}
+		bound = min(bound, operations[i].Return)
+	}
+}
+
+// windows cuts appends into overlapping windows by offset and numbers the turns
+// of each.
+func windows(all []porcupine.Operation) [][]porcupine.Operation {
+	var result [][]porcupine.Operation
+	for len(all) > 0 {
+		window := slices.Clone(all[:min(windowSize, len(all))])
+		for turn := range window {
+			window[turn].Output = appended{turn}
+		}
+		result = append(result, window)
+		if len(all) <= windowSize {
+			return result
+		}
+		all = all[windowSize-windowOverlap:]
+	}
+	return result
+}
