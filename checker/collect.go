@@ -107,9 +107,10 @@ func (s *state) takeSend(l *histories.Send) {
 	}
 	e := s.event(l.Event)
 	index := uint32(len(s.sends))
+	key := s.keys.of(l.OrderingKey)
 	s.sends = append(s.sends, send{
-		invoked: l.Time, returned: never, offset: histories.Unknown, number: l.Number, rank: l.Rank,
-		event: e, key: s.keys.of(l.OrderingKey), process: process, topic: s.topics.of(l.Topic),
+		group: s.group(process, key), invoked: l.Time, returned: never, offset: histories.Unknown, number: l.Number, rank: l.Rank,
+		event: e, key: key, process: process, topic: s.topics.of(l.Topic),
 		asked: l.Partition, log: -1, resend: l.ResendOf != nil,
 	})
 	x.remember(l.Number, index)

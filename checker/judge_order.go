@@ -29,23 +29,37 @@ func (f *findings) judgeOrder() {
 	}
 }
 
-// inSendOrder gives the ranked first sends, by producer, ordering key and rank.
+// inSendOrder gives the ranked first sends, by producer and ordering key and in
+// each by rank. Sends mostly come in that order already, so they are dealt out to
+// their groups, and a group is sorted only where it must be.
 func (s *state) inSendOrder() []uint32 {
-	order := make([]uint32, 0, len(s.sends))
+	if s.inOrder != nil {
+		return s.inOrder
+	}
+	next := make([]uint32, len(s.groupSizes))
+	for g, total := 0, uint32(0); g < len(next); g++ {
+		next[g] = total
+		total += s.groupSizes[g]
+	}
+	starts := slices.Clone(next)
+	order := make([]uint32, len(s.sends))
 	for i := range s.sends {
-		if d := &s.sends[i]; d.rank >= 0 && !d.resend {
-			order = append(order, uint32(i))
+		g := s.sends[i].group
+		order[next[g]] = uint32(i)
+		next[g]++
+	}
+	byRank := func(a, b uint32) int { return cmp.Compare(s.sends[a].rank, s.sends[b].rank) }
+	for g, start := range starts {
+		if group := order[start:next[g]]; !slices.IsSortedFunc(group, byRank) {
+			slices.SortStableFunc(group, byRank)
 		}
 	}
-	slices.SortFunc(order, func(a, b uint32) int {
-		x, y := &s.sends[a], &s.sends[b]
-		return cmp.Or(cmp.Compare(x.process, y.process), cmp.Compare(x.key, y.key), cmp.Compare(x.rank, y.rank))
-	})
-	return order
+	s.inOrder = slices.DeleteFunc(order, func(i uint32) bool { return s.sends[i].rank < 0 || s.sends[i].resend })
+	return s.inOrder
 }
 
 func (s *state) sameOrder(a, b uint32) bool {
-	return s.sends[a].process == s.sends[b].process && s.sends[a].key == s.sends[b].key
+	return s.sends[a].group == s.sends[b].group
 }
 
 // judgeGroup judges the sends of one producer and ordering key, in send order.

@@ -21,8 +21,9 @@ type send struct {
 	key      uint32
 	process  uint32
 	topic    uint32
-	asked    int32 // the partition that was asked for, or Unknown
-	log      int32 // index of the acknowledged partition's log, or -1
+	group    uint32 // producer and ordering key, in state.groups
+	asked    int32  // the partition that was asked for, or Unknown
+	log      int32  // index of the acknowledged partition's log, or -1
 	err      uint32
 	// attempts, saturating: what became of the requests that carried it.
 	acknowledgedAttempts, refusedAttempts, unknownAttempts uint8
@@ -87,7 +88,12 @@ type state struct {
 	events  []event
 	sends   []send
 	resends map[uint32][]uint32 // event -> further sends
-	copies  map[uint32][]copyPlace
+	// groups number the pairs of producer and ordering key; groupSizes counts
+	// their sends; inOrder holds all first sends by group and rank, once asked.
+	groups     map[orderGroup]uint32
+	groupSizes []uint32
+	inOrder    []uint32
+	copies     map[uint32][]copyPlace
 
 	sessions  []*session
 	byName    map[string]uint32
@@ -114,6 +120,9 @@ type state struct {
 	hasFinalRead   bool
 	polls          int64
 }
+
+// orderGroup is what send order is judged within.
+type orderGroup struct{ process, key uint32 }
 
 // disagreement: two reads (or two acknowledgements) of one offset.
 type disagreement struct {
@@ -143,7 +152,7 @@ func newState(header *histories.Header, options Options) *state {
 		header: header, options: options,
 		keys: newNames(), topics: newNames(), errors: newNames(), clocks: newNames(),
 		ids: newIdentities(), resends: make(map[uint32][]uint32),
-		copies: make(map[uint32][]copyPlace),
+		copies: make(map[uint32][]copyPlace), groups: make(map[orderGroup]uint32),
 		byName: make(map[string]uint32), logByName: make(map[histories.Partition]int32),
 	}
 	s.errors.of("")
@@ -173,6 +182,18 @@ func (s *state) log(p histories.Partition) int32 {
 	s.logs = append(s.logs, &partitionLog{name: p, highestOK: -1})
 	s.logByName[p] = i
 	return i
+}
+
+// group numbers a producer and ordering key and counts the send into it.
+func (s *state) group(process, key uint32) uint32 {
+	g, known := s.groups[orderGroup{process, key}]
+	if !known {
+		g = uint32(len(s.groupSizes))
+		s.groups[orderGroup{process, key}] = g
+		s.groupSizes = append(s.groupSizes, 0)
+	}
+	s.groupSizes[g]++
+	return g
 }
 
 // event gives the number of an identity.
