@@ -33,10 +33,10 @@ type File struct {
 	compressed bool
 	header     *Header
 	// text is where a native history's lines begin: after the header's line.
-	text    place
-	open    func() (io.ReadCloser, error)
-	size    int64
-	memory  *Memory // a history that is small enough to have been read at once
+	text   place
+	open   func() (io.ReadCloser, error)
+	size   int64
+	memory *Memory // a history that is small enough to have been read at once
 	// unknown is what the header has and this program does not know, skipped the
 	// same of header and lines in the last reading.
 	unknown skipped
@@ -204,6 +204,8 @@ const sniffSize = 64 << 10
 // or EDN history and is read at once.
 const maxHeader = 256 << 20
 
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 const accepted = "a history is an ackproof-history (JSON lines, plain or in zstd frames), " +
 	"a Jepsen Kafka history (EDN), or one case of the neutral JSON form"
 
@@ -266,7 +268,7 @@ const (
 
 // textKind looks at how a text begins.
 func textKind(head []byte) textFormat {
-	first, rest := afterSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	first, rest := afterSpace(bytes.TrimPrefix(head, byteOrderMark))
 	switch first {
 	case '{':
 		second, _ := afterSpace(rest)
@@ -345,7 +347,7 @@ func (f *File) readJSON(in *bufio.Reader) error {
 		return err
 	}
 	whole := err == nil
-	line := bytes.TrimSpace(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")))
+	line := bytes.TrimSpace(bytes.TrimPrefix(first, byteOrderMark))
 	switch native, kind := headerKind(line); {
 	case native && jx.Valid(line):
 		f.format, f.text = FormatNative, place{2, int64(len(first))}
