@@ -226,6 +226,9 @@ func readObject[T any](d *decoder, fields []field[T], t *T) error {
 	next := 0
 	depth := len(d.field)
 	err := d.object(func(key []byte) error {
+		if depth == 1 && string(key) == "line" {
+			return d.jx.Skip()
+		}
 		i := findField(fields, key, next)
 		if i < 0 {
 			return d.skipField(key, depth)
@@ -271,9 +274,8 @@ func findField[T any](fields []field[T], key []byte, next int) int {
 
 func (d *decoder) skipField(key []byte, depth int) error {
 	d.field = d.field[:depth]
-	isLine := depth == 1 && string(key) == "line"
 	isHeader := depth == 1 && d.field[0] == lineHeader && (string(key) == "format" || string(key) == "version")
-	if !isLine && !isHeader {
+	if !isHeader {
 		d.skipped.fields++
 		d.skipped.name(fmt.Sprintf("field %q of %s", validText(key), strings.Join(d.field, ".")))
 	}

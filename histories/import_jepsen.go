@@ -281,6 +281,16 @@ func (s *ednScanner) excerpt(i int) string {
 
 // space goes over white space, comments and discarded forms to the next byte.
 func (s *ednScanner) space(i int) (int, error) {
+	for i < len(s.buf) && ednClass[s.buf[i]] == ednSpace {
+		i++
+	}
+	if i < len(s.buf) && s.buf[i] != ';' && s.buf[i] != '#' {
+		return i, nil
+	}
+	return s.beyondSpace(i)
+}
+
+func (s *ednScanner) beyondSpace(i int) (int, error) {
 	for i < len(s.buf) {
 		c := s.buf[i]
 		switch {
@@ -452,7 +462,12 @@ func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
 			break
 		}
 		key := i
-		if i, err = s.skip(i, 1); err != nil {
+		if s.buf[i] == ':' {
+			i, err = s.token(i)
+		} else {
+			i, err = s.skip(i, 1)
+		}
+		if err != nil {
 			return 0, err
 		}
 		name := s.buf[key:i]
@@ -463,6 +478,13 @@ func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
 			return 0, ednErrorf(i, "%s has no value", name)
 		}
 		from := i
+		if o.function == jepsenTransact && string(name) == ":value" {
+			// What it means is known already, as is usual: it is read at once.
+			if i, err = s.microOperations(o, i); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		if i, err = s.skip(i, 1); err != nil {
 			return 0, err
 		}
@@ -533,7 +555,8 @@ func (s *ednScanner) interpret(o *jepsenOperation, value, rebalances, failure sp
 		return nil
 	}
 	if o.function == jepsenTransact {
-		return s.microOperations(o, value.from)
+		_, err := s.microOperations(o, value.from)
+		return err
 	}
 	if o.function == jepsenCrash {
 		return nil
@@ -640,11 +663,11 @@ func (s *ednScanner) entries(i int, f func(key, value int) (int, error)) (end in
 }
 
 // microOperations reads [[:send key value] [:poll {…}] …].
-func (s *ednScanner) microOperations(o *jepsenOperation, i int) error {
-	_, _, err := s.elements(i, "a vector of micro-operations", func(i int) (int, error) {
+func (s *ednScanner) microOperations(o *jepsenOperation, i int) (end int, err error) {
+	end, _, err = s.elements(i, "a vector of micro-operations", func(i int) (int, error) {
 		return s.microOperation(o, i)
 	})
-	return err
+	return end, err
 }
 
 func (s *ednScanner) microOperation(o *jepsenOperation, i int) (int, error) {
@@ -655,14 +678,16 @@ func (s *ednScanner) microOperation(o *jepsenOperation, i int) (int, error) {
 		place++
 		switch {
 		case place == 1:
-			end, err = s.token(i)
-			name := s.buf[i:max(i, end)]
+			if end, err = s.token(i); err != nil {
+				return 0, err
+			}
+			name := s.buf[i:end]
 			isSend = string(name) == ":send"
 			if !isSend && string(name) != ":poll" {
 				return 0, ednErrorf(i, "a micro-operation is :send or :poll, found %q", s.excerpt(i))
 			}
 			o.polls = o.polls || !isSend
-			return end, err
+			return end, nil
 		case isSend && place == 2:
 			send.key, end, err = s.key(i)
 			return end, err
