@@ -228,6 +228,8 @@ func (f *findings) judgePromise(d Description, part *AnomalyPart, assumptions []
 		p.Verdict, p.Reason = Violated, reason
 	case f.state.cannotBreak(d.Name):
 		p.Verdict, p.Reason = NotTested, "nothing on this cluster could have broken it"
+	case f.state.silentOn(d.Name) && part.Undecided == 0:
+		p.Verdict, p.Reason = NotTested, "nothing in this history speaks of it"
 	case weak != nil:
 		p.Verdict, p.Reason = UnknownWord, "rests on "+weak.Name+", which failed: "+weak.Detail
 	case part.Undecided > 0:
@@ -256,6 +258,24 @@ func (s *state) cannotBreak(name Anomaly) bool {
 		return true // no line of a history speaks of replicas yet
 	}
 	return s.header.Cluster != nil && slices.Contains(s.header.Cluster.CannotBreak, string(name))
+}
+
+// silentOn: an imported history can lack what an anomaly would show in. Histories
+// of our own never do; where theirs is missing, an assumption failed.
+func (s *state) silentOn(name Anomaly) bool {
+	if s.header.Source == nil {
+		return false
+	}
+	switch name {
+	case NotRecovered:
+		return len(s.cluster) == 0 && len(s.freshByLog()) == 0
+	case EpochRegression:
+		return !s.hasFinalRead
+	case Corrupt:
+		return true // values are opaque there
+	default:
+		return false
+	}
 }
 
 // failedFor gives the failed assumption that a promise rests on, an overriding

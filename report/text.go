@@ -95,8 +95,8 @@ func (p *page) broken(v *checker.Verdict) {
 		part := v.Anomalies[promise.Name]
 		p.line("")
 		p.line("%s  %s", p.paint(red, string(promise.Name)), count(part.Count, "time"))
-		p.line("  promised   %s", promise.Promise)
-		p.line("  because    %s", promise.Reason)
+		p.wrapped("  promised   ", promise.Promise)
+		p.wrapped("  because    ", promise.Reason)
 		if len(part.Examples) > 0 {
 			p.example(v, part.Examples[0])
 		}
@@ -105,7 +105,7 @@ func (p *page) broken(v *checker.Verdict) {
 
 // example tells the life of the events of one example.
 func (p *page) example(v *checker.Verdict, x checker.Example) {
-	p.line("  example    %s", x.Text)
+	p.wrapped("  example    ", x.Text)
 	for i, e := range x.Evidence {
 		if i == 16 {
 			p.line("    %s", p.paint(dim, fmt.Sprintf("… %d more in verdict.json", len(x.Evidence)-i)))
@@ -138,7 +138,7 @@ func faultsDuring(v *checker.Verdict, x checker.Example) string {
 			last = e.Time
 		}
 	}
-	if first == nil {
+	if first == nil || len(v.Faults) == 0 {
 		return ""
 	}
 	var names []string
@@ -165,7 +165,8 @@ func (p *page) uncertain(v *checker.Verdict) {
 		part := v.Anomalies[promise.Name]
 		if promise.Verdict == checker.UnknownWord && part.Count > 0 {
 			p.line("")
-			p.line("%s  %s found, not judged: %s", p.paint(yellow, string(promise.Name)), count(part.Count, "time"), promise.Reason)
+			p.line("%s  found %s, not judged", p.paint(yellow, string(promise.Name)), count(part.Count, "time"))
+			p.wrapped("  because    ", promise.Reason)
 			p.example(v, part.Examples[0])
 		}
 	}
@@ -221,7 +222,7 @@ func (p *page) summary(v *checker.Verdict, verdict string) {
 		}
 	}
 	if len(named) > 0 {
-		p.wrapped(fmt.Sprintf("  %s: ", verdict), strings.Join(named, ", "))
+		p.wrapped(fmt.Sprintf("  %-11s", verdict), strings.Join(named, ", "))
 	}
 }
 
@@ -231,7 +232,7 @@ func (p *page) wrapped(head, text string) {
 	for _, word := range strings.Fields(text) {
 		if len(line)+len(word) > 98 {
 			p.line("%s", strings.TrimRight(line, " "))
-			line = "    "
+			line = strings.Repeat(" ", 13)
 		}
 		line += word + " "
 	}
