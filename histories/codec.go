@@ -196,6 +196,9 @@ func (d *decoder) kindAnywhere(raw []byte) (kind string, err error) {
 		kind, err = d.text(true)
 		return err
 	})
+	if err != nil && !jx.Valid(raw) {
+		return "", fmt.Errorf("not a JSON object: %w", err)
+	}
 	if err == nil && !found {
 		err = errors.New(`no field "line", which says what a line is`)
 	}

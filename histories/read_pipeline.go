@@ -190,7 +190,7 @@ func (p *pipeline) readFrames(in io.Reader) {
 			return
 		}
 		if !header.HasFCS || header.FrameContentSize > wholeFrame {
-			if !p.streamFrame(walker, walker) {
+			if !p.streamFrame(walker) {
 				return
 			}
 			continue
@@ -206,9 +206,12 @@ func (p *pipeline) readFrames(in io.Reader) {
 		decode := func(*decoder) {
 			defer decoding.Done()
 			defer close(b.ready)
-			if b.text, b.err = whole.DecodeAll(packed, make([]byte, 0, size)); b.err != nil {
-				b.err = &corruptError{b.place, b.err}
+			text, err := whole.DecodeAll(packed, make([]byte, 0, size))
+			if err != nil {
+				b.err = &corruptError{b.place, err}
+				return // what was decoded before the error is not to be trusted
 			}
+			b.text = text
 		}
 		if !p.do(decode) {
 			decoding.Done()
@@ -231,16 +234,61 @@ func readWhole(walker *frameWalker, size int64) ([]byte, error) {
 	return packed, err
 }
 
-// breakOff queues what can be decoded of a frame that could not be read whole.
+// breakOff queues what can be decoded of a frame that could not be read whole:
+// something only where the file was cut. A frame that is broken in another way
+// might decode to lines that no one wrote.
 func (p *pipeline) breakOff(walker *frameWalker, packed []byte, err error) {
-	switch {
-	case walker.disk != nil:
+	if walker.disk != nil {
 		p.queueBlock(readyBlock(nil, walker.disk, walker.at))
-	case walker.cut || walker.failure != nil:
-		p.streamFrame(walker, io.MultiReader(bytes.NewReader(packed), endOf{err}))
-	default:
-		p.queueBlock(readyBlock(nil, &corruptError{walker.at, err}, walker.at))
+		return
 	}
+	if walker.failure != nil {
+		err = walker.failure
+	}
+	if !walker.cut || holdsFrame(packed) {
+		p.queueBlock(readyBlock(nil, &corruptError{walker.at, err}, walker.at))
+		return
+	}
+	text, err := decodeCut(walker, packed)
+	if err != errCut {
+		text = nil
+	}
+	p.queueBlock(readyBlock(text, err, walker.at))
+}
+
+// holdsFrame: another frame begins inside of what seems to be one that was cut,
+// so it was not cut: its own lengths are wrong.
+func holdsFrame(packed []byte) bool {
+	for at := len(zstdMagic); at < len(packed); {
+		next := bytes.Index(packed[at:], zstdMagic)
+		if next < 0 {
+			return false
+		}
+		at += next
+		var header zstd.Header
+		if header.Decode(packed[at:min(at+zstd.HeaderMaxSize, len(packed))]) == nil && header.HasFCS {
+			return true
+		}
+		at++
+	}
+	return false
+}
+
+// decodeCut decodes the blocks that are there of a frame that was cut.
+func decodeCut(walker *frameWalker, packed []byte) ([]byte, error) {
+	decoder, err := newFrameDecoder(walker)
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.close()
+	if err := decoder.begin(io.MultiReader(bytes.NewReader(packed), endOf{io.ErrUnexpectedEOF})); err != nil {
+		return nil, &corruptError{walker.at, err}
+	}
+	text, err := io.ReadAll(io.LimitReader(decoder, wholeFrame))
+	if err == nil {
+		err = errCut // only the checksum is missing
+	}
+	return text, err
 }
 
 // endOf is the end of an input with an error.
@@ -250,14 +298,14 @@ func (e endOf) Read([]byte) (int, error) { return 0, e.err }
 
 // streamFrame queues the content of one frame block by block; false: the
 // reading has come to its end.
-func (p *pipeline) streamFrame(walker *frameWalker, from io.Reader) bool {
+func (p *pipeline) streamFrame(walker *frameWalker) bool {
 	decoder, err := newFrameDecoder(walker)
 	if err != nil {
 		p.queueBlock(readyBlock(nil, err, walker.at))
 		return false
 	}
 	defer decoder.close()
-	if err := decoder.begin(from); err != nil {
+	if err := decoder.begin(walker); err != nil {
 		p.queueBlock(readyBlock(nil, &corruptError{walker.at, err}, walker.at))
 		return false
 	}
@@ -391,10 +439,12 @@ func (c *chunk) decode(d *decoder, name string, header int64) {
 func (c *chunk) decodeLine(d *decoder, name string, raw []byte, at place) bool {
 	line, err := d.decode(raw)
 	switch {
+	case err == nil && line == nil: // of an unknown kind
+		return true
+	case err == nil && len(c.entries) > 0 && isEnd(c.entries[len(c.entries)-1]):
+		c.err = &LineError{Name: name, Line: at.line, Byte: at.byte, Err: errAfterEnd}
 	case err == nil:
-		if line != nil {
-			c.entries = append(c.entries, Entry{Line: line, Number: at.line})
-		}
+		c.entries = append(c.entries, Entry{Line: line, Number: at.line})
 		return true
 	case c.rest && !jx.Valid(raw):
 		// The begun line at the end of a file: not an error, a cut.
@@ -405,6 +455,13 @@ func (c *chunk) decodeLine(d *decoder, name string, raw []byte, at place) bool {
 		c.err = &LineError{Name: name, Line: at.line, Byte: at.byte, Err: err}
 	}
 	return false
+}
+
+var errAfterEnd = errors.New("a line after the end line; a file holds one history")
+
+func isEnd(e Entry) bool {
+	_, is := e.Line.(*End)
+	return is
 }
 
 // errBegunLine says that a text ends inside of a line.

@@ -153,16 +153,17 @@ type reading struct {
 // giveChunk gives on a chunk's lines and, after the last one, how it ended.
 // False: there is no more.
 func (f *File) giveChunk(c *chunk, last *reading, yield func(Entry, error) bool) bool {
+	if last.ended && len(c.entries) > 0 {
+		yield(Entry{}, &LineError{f.name, c.entries[0].Number, c.byte, errAfterEnd})
+		return false
+	}
 	for _, entry := range c.entries {
-		if last.ended {
-			yield(Entry{}, &LineError{f.name, entry.Number, c.byte,
-				errors.New("a line after the end line; a file holds one history")})
-			return false
-		}
 		if !yield(entry, nil) {
 			return false
 		}
-		_, last.ended = entry.Line.(*End)
+	}
+	if n := len(c.entries); n > 0 {
+		last.ended = isEnd(c.entries[n-1])
 	}
 	last.line = max(last.line, c.last)
 	if c.err != nil {
