@@ -138,9 +138,10 @@ func (r *finalReader) firstLook(ctx context.Context) time.Time {
 		}
 		log.LogStart, log.HighWatermark, log.LogEnd, log.LeaderEpoch = e.start, e.highWatermark, e.logEnd, e.epoch
 		log.Position = e.start
-		r.unfinished[p] = e.start < e.highWatermark
+		if e.start < e.highWatermark {
+			r.unfinished[p] = true
+		}
 	}
-	maps.DeleteFunc(r.unfinished, func(_ histories.Partition, toRead bool) bool { return !toRead })
 	return at
 }
 

@@ -298,7 +298,11 @@ func unknownProperty(name string) error {
 	}
 	nearest, least := "", len(name)/2+1
 	for _, candidate := range append(PropertyNames(), slices.Sorted(maps.Keys(cannotSet))...) {
-		if d := distance(name, candidate); d < least {
+		d := distance(name, candidate)
+		if len(name) > 3 && strings.HasPrefix(candidate, name) {
+			d = 1 // cut short
+		}
+		if d < least {
 			nearest, least = candidate, d
 		}
 	}
