@@ -18,14 +18,28 @@ func (c *connection) answers() {
 		if err != nil || len(frame) < 8 {
 			return
 		}
-		f := c.pop(int32(binary.BigEndian.Uint32(frame[4:])))
-		if f == nil {
+		f, inTurn := c.pop(int32(binary.BigEndian.Uint32(frame[4:])))
+		switch {
+		case f == nil:
 			return // an answer to nothing that was asked
+		case f.swallow:
+			continue
+		case !inTurn:
+			c.keep(frame, f)
+			continue
 		}
 		if !c.answer(frame, f) || c.flush() != nil {
 			return
 		}
 	}
+}
+
+// keep holds an answer that the broker gave out of turn until its turn comes.
+func (c *connection) keep(frame []byte, f *flight) {
+	answers := brokerAnswers(f.exchange, frame[4:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.ready, f.answer = frame, answers
 }
 
 // answer does with one answer what was decided about its request; false ends the
@@ -50,6 +64,8 @@ func (c *connection) answer(frame []byte, f *flight) bool {
 	case d.kind == holdBack && d.side == SideAnswer && !c.wait(d.by):
 		c.fate(f, nil, broker, LostConnection)
 		return false
+	case d.kind == divergeReads && x.Key == int16(kmsg.Fetch):
+		frame = diverged(frame, f)
 	}
 	return c.give(frame, f, broker, nil)
 }
@@ -76,7 +92,9 @@ func (c *connection) abandon() {
 	c.pending = nil
 	c.mu.Unlock()
 	for _, f := range pending {
-		c.fate(f, nil, nil, LostConnection)
+		if !f.swallow {
+			c.fate(f, nil, nil, LostConnection)
+		}
 	}
 }
 
@@ -90,6 +108,7 @@ func (c *connection) fate(f *flight, answers, broker map[int]Answer, lost string
 		return
 	}
 	now := time.Now()
+	c.network.ends.see(x, answers, broker)
 	for i := range x.Produce.Batches {
 		b := &x.Produce.Batches[i]
 		a := Attempt{
@@ -160,6 +179,11 @@ func answerHeader(body []byte, flexible bool) (int, error) {
 
 // refusal makes a Produce answer that refuses every batch with a code.
 func refusal(x *Exchange, code int16) (frame []byte, answers map[int]Answer) {
+	return producedAnswer(x, func(int) Answer { return Answer{Code: code, BaseOffset: -1} })
+}
+
+// producedAnswer makes a Produce answer out of an answer about each batch.
+func producedAnswer(x *Exchange, about func(batch int) Answer) (frame []byte, answers map[int]Answer) {
 	response := kmsg.NewPtrProduceResponse()
 	response.SetVersion(x.Version)
 	answers = make(map[int]Answer)
@@ -168,11 +192,12 @@ func refusal(x *Exchange, code int16) (frame []byte, answers map[int]Answer) {
 		topic := kmsg.NewProduceResponseTopic()
 		topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
 		for j := range asked.Partitions {
+			answer := about(len(answers))
+			answers[len(answers)] = answer
 			partition := kmsg.NewProduceResponseTopicPartition()
-			partition.Partition, partition.ErrorCode, partition.BaseOffset = asked.Partitions[j].Partition, code, -1
-			partition.LogStartOffset = -1
+			partition.Partition = asked.Partitions[j].Partition
+			partition.ErrorCode, partition.BaseOffset, partition.LogStartOffset = answer.Code, answer.BaseOffset, -1
 			topic.Partitions = append(topic.Partitions, partition)
-			answers[len(answers)] = Answer{Code: code, BaseOffset: -1}
 		}
 		response.Topics = append(response.Topics, topic)
 	}

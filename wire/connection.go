@@ -33,6 +33,10 @@ type connection struct {
 	cancel context.CancelFunc
 	silent atomic.Bool // nothing passes any more, but it stays open
 
+	// sending is held by whoever writes to the broker.
+	sending sync.Mutex
+	held    *heldRequest
+
 	mu      sync.Mutex
 	pending []*flight
 }
@@ -42,10 +46,12 @@ type flight struct {
 	exchange *Exchange
 	decision Decision
 	reached  bool
-	// ready is an answer of our own, complete with its length, to be given in turn
-	// without the broker's.
+	// ready is an answer that waits for its turn, complete with its length: one of our
+	// own, or one that the broker gave out of turn.
 	ready  []byte
 	answer map[int]Answer // of ready, by batch
+	// swallow: the client did not send this request and gets no answer to it.
+	swallow bool
 }
 
 func (n *Network) serve(client net.Conn, broker int32, dial Dial) {
@@ -147,13 +153,13 @@ var errHeader = errors.New("a frame without a request header")
 // exchange reads a request's header, and a Produce request whole.
 func (c *connection) exchange(body []byte) (*Exchange, bool) {
 	x := &Exchange{Broker: c.broker, Connection: c.number, Received: time.Now(), body: body}
-	offset, err := x.readHeader()
-	if err != nil {
+	var err error
+	if x.head, err = x.readHeader(); err != nil {
 		return nil, false
 	}
 	c.name.Store(x.ClientID)
 	if x.Key == int16(kmsg.Produce) {
-		x.Produce = c.network.decodeProduce(x, offset)
+		x.Produce = c.network.decodeProduce(x, x.head)
 	}
 	return x, true
 }
@@ -215,7 +221,10 @@ func (c *connection) request(frame []byte, x *Exchange) bool {
 		c.cut()
 		return false
 	case d.kind == refuse && x.Produce != nil && !d.after:
-		return c.refuse(f)
+		f.ready, f.answer = refusal(f.exchange, f.decision.code)
+		return c.answerOurselves(f)
+	case d.kind >= acknowledgeUnwritten && x.Produce != nil && x.Produce.Acks != 0:
+		return c.lie(frame, f)
 	case d.kind == holdBack && d.side == SideRequest && !c.wait(d.by):
 		c.fate(f, nil, nil, LostConnection)
 		return false
@@ -235,8 +244,15 @@ func (c *connection) wait(by time.Duration) bool {
 	}
 }
 
-// forward hands the request to the broker.
+// forward hands the request to the broker, before one that is held for its place.
 func (c *connection) forward(frame []byte, f *flight) bool {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	return c.send(frame, f) && c.release(f)
+}
+
+// send writes the request to the broker's connection.
+func (c *connection) send(frame []byte, f *flight) bool {
 	silent := f.exchange.Produce != nil && f.exchange.Produce.Acks == 0
 	f.reached = true
 	if !silent {
@@ -257,13 +273,12 @@ func (c *connection) forward(frame []byte, f *flight) bool {
 	return true
 }
 
-// refuse answers without the broker, in turn.
-func (c *connection) refuse(f *flight) bool {
+// answerOurselves answers without the broker, in turn.
+func (c *connection) answerOurselves(f *flight) bool {
 	if f.exchange.Produce.Acks == 0 {
 		c.fate(f, nil, nil, LostAcksZero)
 		return false
 	}
-	f.ready, f.answer = refusal(f.exchange, f.decision.code)
 	c.push(f)
 	return c.flush() == nil
 }
@@ -294,15 +309,20 @@ func (c *connection) flush() error {
 	}
 }
 
-// pop gives the request that the broker's next answer belongs to.
-func (c *connection) pop(correlation int32) *flight {
+// pop gives the request that a broker's answer belongs to. One whose turn it is not
+// stays pending.
+func (c *connection) pop(correlation int32) (f *flight, inTurn bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, f := range c.pending {
-		if f.exchange.Correlation == correlation && f.ready == nil {
-			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
-			return f
+		if f.exchange.Correlation != correlation || f.ready != nil {
+			continue
 		}
+		if i == 0 || f.swallow {
+			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
+			return f, true
+		}
+		return f, false
 	}
-	return nil
+	return nil, false
 }

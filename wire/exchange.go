@@ -21,6 +21,7 @@ type Exchange struct {
 	// Produce is set for a Produce request that could be decoded.
 	Produce *Produce
 	body    []byte // the whole frame without its length
+	head    int    // length of the request header in body
 }
 
 // Produce is a decoded Produce request.
@@ -105,6 +106,12 @@ const (
 	cutBefore
 	refuse
 	holdBack
+	// the lies, see lies.go
+	acknowledgeUnwritten
+	writeTwice
+	swapBatches
+	corruptByte
+	divergeReads
 )
 
 // Decision is what becomes of a request. The zero value lets it pass.
@@ -116,6 +123,7 @@ type Decision struct {
 	code  int16
 	by    time.Duration
 	side  Side
+	took  func() // called when a lie took effect
 }
 
 // Side is a direction on a connection.

@@ -26,6 +26,7 @@ type Network struct {
 	working     sync.WaitGroup
 	connections atomic.Int64
 	topics      topicNames
+	ends        logEnds
 
 	mu           sync.Mutex
 	interceptors []*registered
