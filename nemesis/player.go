@@ -1,0 +1,407 @@
+// This file holds the player: it plays a schedule against a cluster, writes down
+// each fault before it injects it and after it is undone, and undoes everything
+// whatever happens.
+
+package nemesis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ackproof/ackproof/clusters"
+	"github.com/ackproof/ackproof/histories"
+)
+
+// Recorder takes the lines that the player writes. It may be called by several
+// goroutines at once.
+type Recorder interface {
+	Write(line histories.Line) error
+}
+
+// PlayerOptions say what is played, and against what.
+type PlayerOptions struct {
+	Cluster  clusters.Cluster
+	Schedule Schedule
+	// Topics of the run: nothing else is harmed.
+	Topics   []string
+	Recorder Recorder
+	// Now gives the time on the run's clock, in nanoseconds.
+	Now func() int64
+	// Seed of the targets that are drawn.
+	Seed int64
+	// Acks of the producers: "0", "1", "all"; "": not known.
+	Acks string
+	// AllowLies lets faults be played that no healthy broker shows.
+	AllowLies bool
+	// HealLimit bounds how long injecting or undoing one fault may take, WholeLimit how long
+	// the cluster may take to become whole. Zero: DefaultHealLimit,
+	// DefaultWholeLimit.
+	HealLimit, WholeLimit time.Duration
+}
+
+// The limits that hold where none is given.
+const (
+	DefaultHealLimit  = 30 * time.Second
+	DefaultWholeLimit = time.Minute
+)
+
+// Running is a fault that is on.
+type Running struct {
+	ID, Name, Target string
+	// Since when, on the run's clock, in nanoseconds.
+	Since int64
+}
+
+// Player plays one schedule, once. Its methods may be called concurrently.
+type Player struct {
+	options PlayerOptions
+	ids     []string
+
+	mu      sync.Mutex
+	running map[string]*on
+	failure error // the first line that could not be written
+}
+
+// on is a fault from before its injection until it is undone.
+type on struct {
+	Running
+	injection Injection // nil where no target was found
+	// turn is held by who injects or heals.
+	turn sync.Mutex
+}
+
+// inject begins the fault.
+func (o *on) inject(ctx context.Context) error {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	return guard("injecting "+o.ID, func() error { return o.injection.Inject(ctx) })
+}
+
+// undo heals the fault, or finds that it is healed.
+func (o *on) undo(ctx context.Context) error {
+	if o.injection == nil {
+		return nil
+	}
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	if err := guard("healing "+o.ID, func() error { return o.injection.Heal(ctx) }); err != nil {
+		return fmt.Errorf("undoing %s (%s): %w", o.ID, o.Target, err)
+	}
+	return nil
+}
+
+// NewPlayer checks that everything in the schedule can be played against the cluster,
+// and that no lie is in it unless lies are allowed. It injects nothing.
+func NewPlayer(options PlayerOptions) (*Player, error) {
+	if err := options.Schedule.Validate(); err != nil {
+		return nil, err
+	}
+	if err := options.Schedule.CheckLies(options.Acks, options.AllowLies); err != nil {
+		return nil, err
+	}
+	if err := options.Schedule.Available(options.Cluster); err != nil {
+		return nil, err
+	}
+	options.HealLimit = cmp.Or(options.HealLimit, DefaultHealLimit)
+	options.WholeLimit = cmp.Or(options.WholeLimit, DefaultWholeLimit)
+	return &Player{options: options, ids: options.Schedule.ids(), running: make(map[string]*on)}, nil
+}
+
+// Available gives an error that says which faults of the schedule the cluster cannot
+// have, and why.
+func (s Schedule) Available(c clusters.Cluster) error {
+	var errs []error
+	seen := make(map[string]bool)
+	for _, e := range s {
+		key := Asked{Name: e.Fault, Settings: e.Settings}.String()
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		fault, err := Find(e.Fault)
+		if err == nil {
+			err = fault.Available(c, e.Settings)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Play plays the schedule and returns when its last fault is undone, or, when the
+// context ends, as soon as those that are on are undone: with the context's error
+// then. A fault that cannot be injected is written down so and is no error of Play;
+// a history that cannot be written is one, and so is a fault that cannot be undone.
+func (p *Player) Play(ctx context.Context) error {
+	start := time.Now()
+	stop, watching := p.watchLeaders(ctx)
+	var playing sync.WaitGroup
+	errs := make([]error, len(p.options.Schedule))
+	var ended error
+	for i, entry := range p.options.Schedule {
+		if ended = sleep(ctx, time.Until(start.Add(entry.At))); ended != nil || p.failed() != nil {
+			break
+		}
+		playing.Go(func() { errs[i] = p.playEntry(ctx, p.ids[i], entry, start) })
+	}
+	playing.Wait()
+	stop()
+	watching.Wait()
+	if ended == nil {
+		ended = ctx.Err()
+	}
+	return errors.Join(append(errs, p.failed(), ended)...)
+}
+
+// sleep waits; an error where the context ended before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// playEntry plays one fault from its start to its end. It gives an error only where
+// the fault could not be undone.
+func (p *Player) playEntry(ctx context.Context, id string, entry Entry, start time.Time) (err error) {
+	fault, err := Find(entry.Fault)
+	if err != nil {
+		return err // NewPlayer found it: the catalogue does not change
+	}
+	settings := Settings(entry.Settings)
+	injection, aimErr := p.aim(ctx, fault, id, settings)
+	current := p.begin(fault, id, settings, injection)
+	if p.failed() != nil { // not written down: not done
+		p.forget(id)
+		return nil
+	}
+	problem := aimErr
+	defer func() {
+		err = p.end(ctx, current, problem)
+	}()
+	if aimErr == nil {
+		problem = p.inject(ctx, current)
+	}
+	if problem == nil {
+		_ = sleep(ctx, time.Until(start.Add(entry.At+entry.For))) // whatever ends the wait, it is undone
+	}
+	return nil
+}
+
+// inject begins a fault; what hangs is given up, and undone then.
+func (p *Player) inject(ctx context.Context, current *on) error {
+	limited, cancel := context.WithTimeout(ctx, p.options.HealLimit)
+	defer cancel()
+	return current.inject(limited)
+}
+
+// aim chooses the target.
+func (p *Player) aim(ctx context.Context, fault Fault, id string, s Settings) (injection Injection, err error) {
+	env := &Environment{ID: id, Cluster: p.options.Cluster, Topics: p.options.Topics, Random: p.random(id)}
+	err = guard("aiming "+id, func() error {
+		injection, err = fault.Aim(ctx, env, s)
+		return err
+	})
+	return injection, err
+}
+
+// random gives the source of one injection: the same for the same seed and id,
+// whatever else is on.
+func (p *Player) random(id string) *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(id)) // never fails
+	return rand.New(rand.NewPCG(uint64(p.options.Seed), hash.Sum64()))
+}
+
+// guard turns a panic of a fault into an error: everything else is still undone.
+func guard(what string, do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: a broken invariant of ours: %v", what, r)
+		}
+	}()
+	return do()
+}
+
+// begin writes the start of a fault down and makes it known to Heal.
+func (p *Player) begin(fault Fault, id string, settings Settings, injection Injection) *on {
+	target := "none"
+	if injection != nil {
+		target = injection.Target()
+	}
+	now := p.options.Now()
+	current := &on{Running: Running{ID: id, Name: fault.Name, Target: target, Since: now}, injection: injection}
+	p.mu.Lock()
+	p.running[id] = current
+	p.mu.Unlock()
+	p.write(&histories.FaultStart{ID: id, Name: fault.Name, Target: target, Settings: settings, Time: now,
+		Lie: fault.Lie(settings, p.options.Acks) != ""})
+	return current
+}
+
+func (p *Player) forget(id string) {
+	p.mu.Lock()
+	delete(p.running, id)
+	p.mu.Unlock()
+}
+
+// end undoes a fault, with a fresh context, and writes down how it went.
+func (p *Player) end(ctx context.Context, current *on, problem error) error {
+	heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.HealLimit)
+	defer cancel()
+	healErr := current.undo(heal)
+	line := &histories.FaultEnd{ID: current.ID}
+	if current.injection != nil {
+		evidence := current.injection.Evidence()
+		line.Bit, line.Evidence, line.Effects = evidence.Bit, evidence.Text, evidence.Effects
+	}
+	if problem = errors.Join(problem, healErr); problem != nil {
+		line.Error = problem.Error()
+	}
+	line.Time = p.options.Now()
+	p.write(line)
+	if healErr == nil {
+		p.forget(current.ID)
+	}
+	return healErr
+}
+
+// Heal undoes every fault that is on, or that could not be undone before, and
+// returns when all are gone or with what could not be. It may be called at any time
+// and again.
+func (p *Player) Heal(ctx context.Context) error {
+	heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.HealLimit)
+	defer cancel()
+	p.mu.Lock()
+	left := make([]*on, 0, len(p.running))
+	for _, current := range p.running {
+		left = append(left, current)
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, current := range left {
+		err := current.undo(heal)
+		if err == nil {
+			p.forget(current.ID)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// AwaitWhole undoes what is on, writes that everything is healed, waits until the
+// cluster says that it is whole, and writes that, or that it did not become so within
+// the limit, which is an error too. The end of the context does not cut it short:
+// after ctrl-C it is called as well.
+func (p *Player) AwaitWhole(ctx context.Context) error {
+	if err := p.Heal(ctx); err != nil {
+		p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterNotWhole, Detail: err.Error()})
+		return errors.Join(err, p.failed())
+	}
+	p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterHealed, Detail: "every fault is undone"})
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.WholeLimit)
+	defer cancel()
+	for {
+		err := p.options.Cluster.Whole(limited)
+		if err == nil {
+			p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterWhole,
+				Detail: "every broker answers, every partition has a leader and all replicas in sync"})
+			return p.failed()
+		}
+		if sleep(limited, wholeEvery) != nil || errors.Is(err, clusters.ErrClosed) {
+			p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterNotWhole, Detail: err.Error()})
+			return errors.Join(fmt.Errorf("waiting up to %s for the cluster to become whole: %w", p.options.WholeLimit, err),
+				p.failed())
+		}
+	}
+}
+
+// wholeEvery is how often the cluster is asked whether it is whole.
+const wholeEvery = 100 * time.Millisecond
+
+// Running gives the faults that are on, the oldest first.
+func (p *Player) Running() []Running {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	running := make([]Running, 0, len(p.running))
+	for _, current := range p.running {
+		running = append(running, current.Running)
+	}
+	slices.SortFunc(running, func(a, b Running) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	return running
+}
+
+// write hands a line to the recorder and keeps the first error.
+func (p *Player) write(line histories.Line) {
+	if err := p.options.Recorder.Write(line); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.failure == nil {
+			p.failure = fmt.Errorf("recording what the nemesis does: %w", err)
+		}
+	}
+}
+
+// failed gives why the history cannot be written any more, or nil.
+func (p *Player) failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failure
+}
+
+// leadersEvery is how often the leaders are looked at.
+const leadersEvery = 100 * time.Millisecond
+
+// watchLeaders writes each change of a leader that it sees, until stop is called.
+func (p *Player) watchLeaders(ctx context.Context) (stop func(), watching *sync.WaitGroup) {
+	watching = new(sync.WaitGroup)
+	watched, stop := context.WithCancel(ctx)
+	if len(p.options.Topics) == 0 {
+		return stop, watching
+	}
+	watching.Go(func() {
+		last := make(map[string]clusters.Leader)
+		for {
+			p.seeLeaders(watched, last)
+			if sleep(watched, leadersEvery) != nil {
+				p.seeLeaders(context.WithoutCancel(ctx), last)
+				return
+			}
+		}
+	})
+	return stop, watching
+}
+
+// seeLeaders looks at the leaders once. What cannot be seen now is seen later.
+func (p *Player) seeLeaders(ctx context.Context, last map[string]clusters.Leader) {
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	leaders, err := p.options.Cluster.Leaders(limited, p.options.Topics...)
+	if err != nil {
+		return
+	}
+	for _, now := range leaders {
+		before, known := last[now.Name()]
+		last[now.Name()] = now
+		if known && (before.Broker != now.Broker || before.Epoch != now.Epoch) {
+			p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterLeader,
+				Detail: fmt.Sprintf("%s: broker %d (epoch %d) after broker %d (epoch %d)", now.Name(), now.Broker, now.Epoch,
+					before.Broker, before.Epoch)})
+		}
+	}
+}
