@@ -75,6 +75,8 @@ func readJepsen(ctx context.Context, s *ednScanner, m *jepsenMapper) error {
 
 const (
 	ednBuffer = 1 << 20
+	// excerptSize is how much of a wrong form an error quotes.
+	excerptSize = 20
 	// maxMessage bounds the text of an :error that is kept.
 	maxMessage = 1 << 10
 )
@@ -152,7 +154,7 @@ func newEDNScanner(name string, in io.Reader) *ednScanner {
 func (s *ednScanner) next(o *jepsenOperation) error {
 	for {
 		end, err := s.tryNext(o)
-		if err == errBetween {
+		if err == errBetween || s.end == nil && s.nearEnd(err) {
 			err = errMore
 		}
 		switch {
@@ -177,6 +179,12 @@ func (s *ednScanner) next(o *jepsenOperation) error {
 			return nil
 		}
 	}
+}
+
+// nearEnd: what an error quotes may go on beyond the buffer.
+func (s *ednScanner) nearEnd(err error) bool {
+	wrong, is := err.(*ednError)
+	return is && wrong.at+excerptSize > len(s.buf)
 }
 
 // take goes on to place in the buffer.
@@ -243,8 +251,13 @@ func (s *ednScanner) locate(err error) error {
 // tryNext reads an operation that lies whole in the buffer, and gives where it
 // ends. errMore: it does not; io.EOF: the text has ended.
 func (s *ednScanner) tryNext(o *jepsenOperation) (end int, err error) {
-	if s.base == 0 && s.at == 0 && bytes.HasPrefix(s.buf, byteOrderMark) {
-		s.take(len(byteOrderMark))
+	if s.base == 0 && s.at == 0 {
+		if len(s.buf) < len(byteOrderMark) && s.end == nil {
+			return 0, errMore
+		}
+		if bytes.HasPrefix(s.buf, byteOrderMark) {
+			s.take(len(byteOrderMark))
+		}
 	}
 	for {
 		i, err := s.space(s.at)
@@ -276,7 +289,7 @@ func (s *ednScanner) tryNext(o *jepsenOperation) (end int, err error) {
 }
 
 func (s *ednScanner) excerpt(i int) string {
-	return validText(s.buf[i:min(i+20, len(s.buf))])
+	return validText(s.buf[i:min(i+excerptSize, len(s.buf))])
 }
 
 // space goes over white space, comments and discarded forms to the next byte.
@@ -368,15 +381,12 @@ func (s *ednScanner) skip(i, forms int) (int, error) {
 }
 
 // token goes to the end of a number, symbol or keyword. One that the buffer ends
-// after may go on, unless the file ends there too.
+// after may go on: no operation ends with one.
 func (s *ednScanner) token(i int) (int, error) {
 	for ; i < len(s.buf); i++ {
 		if ednClass[s.buf[i]] != ednToken {
 			return i, nil
 		}
-	}
-	if s.end != nil && i == len(s.buf) {
-		return i, nil
 	}
 	return 0, errMore
 }
@@ -498,7 +508,7 @@ func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
 		case ":type":
 			o.kind = jepsenTypeOf(afterColon(form))
 		case ":f":
-			o.function = jepsenFunctionOf(afterColon(form))
+			o.setFunction(afterColon(form))
 		case ":time":
 			o.hasTime = true
 			o.time, err = ednInteger(form, from)
@@ -572,8 +582,8 @@ func (s *ednScanner) elements(i int, what string, f func(int) (int, error)) (end
 	if i, err = s.untag(i); err != nil {
 		return 0, false, err
 	}
-	if s.isNil(i) {
-		return i + len("nil"), false, nil
+	if end, err := s.null(i); end > 0 || err != nil {
+		return end, false, err
 	}
 	if c := s.buf[i]; c != '[' && c != '(' {
 		return 0, false, ednErrorf(i, "want %s, found %q", what, s.excerpt(i))
@@ -591,12 +601,15 @@ func (s *ednScanner) elements(i int, what string, f func(int) (int, error)) (end
 	}
 }
 
-func (s *ednScanner) isNil(i int) bool {
-	if !bytes.HasPrefix(s.buf[i:], []byte("nil")) {
-		return false
+// null gives where nil ends, 0 where something else is.
+func (s *ednScanner) null(i int) (end int, err error) {
+	if s.buf[i] != 'n' {
+		return 0, nil
 	}
-	end, err := s.token(i)
-	return err == nil && end == i+len("nil")
+	if end, err = s.token(i); err != nil || string(s.buf[i:end]) != "nil" {
+		return 0, err
+	}
+	return end, nil
 }
 
 // keyList reads a list of keys.
@@ -730,14 +743,13 @@ func (s *ednScanner) pair(text []byte, i int) (appended []byte, offset int64, en
 	if i, err = s.space(i + 1); err != nil {
 		return text, 0, 0, err
 	}
+	from := i
+	if i, err = s.token(i); err != nil {
+		return text, 0, 0, err
+	}
 	offset = Unknown
-	if s.isNil(i) {
-		i += len("nil")
-	} else {
-		from := i
-		if i, err = s.token(i); err == nil {
-			offset, err = ednInteger(s.buf[from:i], from)
-		}
+	if token := s.buf[from:i]; string(token) != "nil" {
+		offset, err = ednInteger(token, from)
 	}
 	if err == nil {
 		i, err = s.space(i)
@@ -763,8 +775,8 @@ func (s *ednScanner) polled(o *jepsenOperation, i int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.isNil(i) {
-		return i + len("nil"), nil
+	if end, err := s.null(i); end > 0 || err != nil {
+		return end, err
 	}
 	if s.buf[i] != '{' {
 		return 0, ednErrorf(i, "want a map of records by key, found %q", s.excerpt(i))

@@ -207,7 +207,7 @@ func readNeutralField(d *decoder, o *jepsenOperation, name string) (err error) {
 		return err
 	case "f":
 		function, err := d.text(true)
-		o.function = jepsenFunctionOf([]byte(function))
+		o.setFunction([]byte(function))
 		return err
 	case "value":
 		return readNeutralValue(d, o)

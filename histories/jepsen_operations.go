@@ -57,20 +57,6 @@ const (
 	jepsenCrash
 )
 
-func jepsenFunctionOf(name []byte) jepsenFunction {
-	switch string(name) {
-	case "send", "poll", "txn":
-		return jepsenTransact
-	case "assign":
-		return jepsenAssign
-	case "subscribe":
-		return jepsenSubscribe
-	case "crash":
-		return jepsenCrash
-	}
-	return jepsenOther
-}
-
 // jepsenOperation is one entry of a Jepsen history: an invocation or a
 // completion. Reading the next one overwrites what it points to.
 type jepsenOperation struct {
@@ -116,6 +102,23 @@ func (o *jepsenOperation) reset() {
 	*o = jepsenOperation{
 		sends: o.sends[:0], parts: o.parts[:0], records: o.records[:0], keys: o.keys[:0],
 		rebalances: o.rebalances[:0], sendEvents: o.sendEvents[:0], recordEvents: o.recordEvents[:0],
+	}
+}
+
+// setFunction sets the function by its name. A :poll polls also where its value
+// is not given.
+func (o *jepsenOperation) setFunction(name []byte) {
+	switch string(name) {
+	case "send", "txn":
+		o.function = jepsenTransact
+	case "poll":
+		o.function, o.polls = jepsenTransact, true
+	case "assign":
+		o.function = jepsenAssign
+	case "subscribe":
+		o.function = jepsenSubscribe
+	case "crash":
+		o.function = jepsenCrash
 	}
 }
 
