@@ -103,8 +103,12 @@ func (c *connection) abandon() {
 // broker's own answers where they differ.
 func (c *connection) fate(f *flight, answers, broker map[int]Answer, lost string) {
 	x := f.exchange
+	if x.Produce == nil {
+		return
+	}
+	defer c.network.unsettled.Add(-1)
 	observer := c.network.observer.Load()
-	if x.Produce == nil || observer == nil {
+	if observer == nil {
 		return
 	}
 	now := time.Now()

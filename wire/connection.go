@@ -161,6 +161,9 @@ func (c *connection) exchange(body []byte) (*Exchange, bool) {
 	if x.Key == int16(kmsg.Produce) {
 		x.Produce = c.network.decodeProduce(x, x.head)
 	}
+	if x.Produce != nil {
+		c.network.unsettled.Add(1)
+	}
 	return x, true
 }
 

@@ -27,6 +27,7 @@ type Network struct {
 	connections atomic.Int64
 	topics      topicNames
 	ends        logEnds
+	unsettled   atomic.Int64 // Produce requests whose fate was not told yet
 
 	mu           sync.Mutex
 	interceptors []*registered
@@ -45,6 +46,22 @@ func NewNetwork() *Network {
 // on, when its fate is known, from the connection's goroutine: it must be quick, may
 // be called concurrently, and must not keep the attempt. It replaces the one before.
 func (n *Network) Observe(observer func(*Attempt)) { n.observer.Store(&observer) }
+
+// Settled waits until the observer has been told of every Produce request that was
+// read from a client so far; the context's error where that takes too long. A client
+// may know its answer a moment before the observer does.
+func (n *Network) Settled(ctx context.Context) error {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for n.unsettled.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the fate of %d Produce requests: %w", n.unsettled.Load(), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
 
 // Interceptor decides what becomes of requests.
 type Interceptor interface {

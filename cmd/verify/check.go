@@ -1,0 +1,123 @@
+// This file holds `verify check`.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/histories"
+	"github.com/ackproof/ackproof/report"
+	"github.com/ackproof/ackproof/runs"
+)
+
+type checkFlags struct {
+	producer, topicConfig string
+	json, verbose         bool
+	examples              int
+}
+
+func newCheckCommand(s streams) *cobra.Command {
+	var f checkFlags
+	c := &cobra.Command{
+		Use:   "check HISTORY|RUN_DIR...",
+		Short: "Judge what was recorded",
+		Long: `Judge histories that were recorded before: a run directory, a history of our own
+format (.jsonl or .jsonl.zst), a history of Jepsen's Kafka workload (EDN), or a case
+in the neutral form. What it is, is recognised by its content.
+
+A history that does not say how its producer was configured is judged only by what
+holds under every configuration; --producer and --topic-config supply the rest, and
+override what the history says.`,
+		Example: `  verify check verify-runs/2026-12-01T02-00-00-seed7
+  verify check --producer acks=all,enable.idempotence=true history.edn
+  verify check --json old.jsonl.zst | jq '.anomalies["lost-write"].instances'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("verify check needs a history or a run directory; verify check --help shows examples")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return s.check(c.Context(), args, f) },
+	}
+	c.Flags().StringVar(&f.producer, "producer", "", "producer properties in force, as acks=all,enable.idempotence=true")
+	c.Flags().StringVar(&f.topicConfig, "topic-config", "", "topic properties in force, as min.insync.replicas=2")
+	c.Flags().BoolVar(&f.json, "json", false, "print verdict.json (for several histories an array) on standard output")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "list every promise, assumption and fault")
+	c.Flags().IntVar(&f.examples, "examples", 3, "examples of each anomaly with their whole evidence")
+	return c
+}
+
+func (s streams) check(ctx context.Context, paths []string, f checkFlags) error {
+	options := checker.Options{Examples: f.examples}
+	if f.examples < 0 {
+		return usageError{fmt.Errorf("--examples is %d; it must not be negative", f.examples)}
+	}
+	var err error
+	if options.Producer, err = parseProperties("producer", f.producer); err != nil {
+		return err
+	}
+	if options.Topic, err = parseProperties("topic-config", f.topicConfig); err != nil {
+		return err
+	}
+	var verdicts []*checker.Verdict
+	for _, path := range paths {
+		v, err := checkPath(ctx, path, options)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, v)
+		if !f.json {
+			if err := s.writeVerdict(v, path, len(paths) > 1, f.verbose); err != nil {
+				return err
+			}
+		}
+	}
+	if f.json {
+		if err := s.writeVerdicts(verdicts); err != nil {
+			return err
+		}
+	}
+	return statusOf(verdicts)
+}
+
+// checkPath judges one history. Whatever cannot be read is wrong input.
+func checkPath(ctx context.Context, path string, options checker.Options) (*checker.Verdict, error) {
+	history, err := runs.HistoryPath(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	file, err := histories.Open(history)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	v, err := checker.Check(ctx, file, options)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("checking %s: interrupted", path)
+		}
+		return nil, usageError{err}
+	}
+	v.History.Path = path
+	return v, nil
+}
+
+func (s streams) writeVerdict(v *checker.Verdict, path string, several, verbose bool) error {
+	if several {
+		if _, err := fmt.Fprintf(s.out, "%s\n", path); err != nil {
+			return err
+		}
+	}
+	return report.Text{Colour: isTerminal(s.out), Verbose: verbose}.Write(s.out, v)
+}
+
+func (s streams) writeVerdicts(verdicts []*checker.Verdict) error {
+	if len(verdicts) == 1 {
+		return s.writeJSON(verdicts[0])
+	}
+	return s.writeJSON(verdicts)
+}

@@ -1,0 +1,192 @@
+// This file holds `verify run`.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/nemesis"
+	"github.com/ackproof/ackproof/report"
+	"github.com/ackproof/ackproof/runs"
+	"github.com/ackproof/ackproof/scenarios"
+)
+
+type runFlags struct {
+	cluster, producer, topicConfig, faults, out string
+	duration                                    time.Duration
+	seed                                        int64
+	topics, producers, consumers, keys          int
+	valueSize                                   int
+	partitions                                  int32
+	rate                                        float64
+	allowLies, json, verbose                    bool
+}
+
+func newRunCommand(s streams) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run [SCENARIO.yaml]",
+		Short: "Play a scenario and judge it",
+		Long: `Play a scenario: start a cluster, let producers and consumers work, inject faults,
+heal, read every partition to its end, and judge the history. Without a scenario: a
+useful default on a three-broker cluster inside this process.
+
+Faults, with their settings (name:setting=value,setting=value,name…):
+
+` + nemesis.Describe(),
+		Example: `  verify run
+  verify run --faults lost-response --producer enable.idempotence=false,max.in.flight.requests.per.connection=5
+  verify run --faults refuse:error=NOT_LEADER_OR_FOLLOWER,every=20,move-leader --duration 30s --seed 7
+  verify run verify-runs/2026-12-01T02-00-00-seed7/scenario.yaml     # the same schedule and workload again`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("verify run plays one scenario; %d were named", len(args))}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return s.run(c.Context(), c, args, &f) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *runFlags) register(c *cobra.Command) {
+	d := scenarios.Default()
+	flags := c.Flags()
+	flags.StringVar(&f.cluster, "cluster", d.Cluster.Provider, "where the brokers run: embedded (in this process)")
+	flags.StringVar(&f.producer, "producer", "", "producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
+	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
+	flags.StringVar(&f.faults, "faults", d.Faults.Asked, "faults to inject, or none")
+	flags.DurationVar(&f.duration, "duration", d.Duration, "how long the producers work")
+	flags.Int64Var(&f.seed, "seed", 0, "seed of the workload and the schedule (0: drawn, and printed)")
+	flags.IntVar(&f.topics, "topics", d.Topics.Count, "number of topics")
+	flags.Int32Var(&f.partitions, "partitions", d.Topics.Partitions, "partitions of each topic")
+	flags.IntVar(&f.producers, "producers", d.Workload.Producers, "number of producers")
+	flags.IntVar(&f.consumers, "consumers", d.Workload.Consumers, "number of consumers that read during the faults")
+	flags.IntVar(&f.keys, "keys", d.Workload.Keys, "number of keys of each producer")
+	flags.Float64Var(&f.rate, "rate", d.Workload.Rate, "events a second that all producers together are offered")
+	flags.IntVar(&f.valueSize, "value-size", d.Workload.ValueSize, "size of a value in bytes")
+	flags.StringVar(&f.out, "out", "", "the run directory, created; default: verify-runs/TIME-seedSEED")
+	flags.BoolVar(&f.allowLies, "allow-lies", false, "allow faults that no healthy broker shows: a planted broker is judged then, not Kafka")
+	flags.BoolVar(&f.json, "json", false, "print verdict.json on standard output")
+	flags.BoolVar(&f.verbose, "verbose", false, "list every promise, assumption and fault")
+}
+
+// scenario gives what is to be played: a file's, or the default's, with the flags
+// that were given on top.
+func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario, error) {
+	s := scenarios.Default()
+	if len(args) == 1 {
+		if !strings.ContainsAny(args[0], "./\\") {
+			return s, usageError{fmt.Errorf("there is no scenario named %q; name a scenario file (.yaml), or none for the default", args[0])}
+		}
+		var err error
+		if s, err = scenarios.Load(args[0]); err != nil {
+			return s, err
+		}
+	}
+	if err := f.overlay(c, &s); err != nil {
+		return s, err
+	}
+	if s.Seed == 0 {
+		s.Seed = rand.Int64N(1_000_000) + 1
+	}
+	return s, s.Validate()
+}
+
+// overlay puts the flags that were given over the scenario. A schedule that was
+// saved is dropped when what it was drawn from changes.
+func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
+	given := c.Flags().Changed
+	for name, set := range map[string]func(){
+		"cluster": func() { s.Cluster.Provider = f.cluster }, "duration": func() { s.Duration = f.duration },
+		"topics": func() { s.Topics.Count = f.topics }, "partitions": func() { s.Topics.Partitions = f.partitions },
+		"producers": func() { s.Workload.Producers = f.producers }, "consumers": func() { s.Workload.Consumers = f.consumers },
+		"keys": func() { s.Workload.Keys = f.keys }, "rate": func() { s.Workload.Rate = f.rate },
+		"value-size": func() { s.Workload.ValueSize = f.valueSize }, "faults": func() { s.Faults.Asked = f.faults },
+		"seed": func() { s.Seed = f.seed }, "allow-lies": func() { s.Faults.AllowLies = f.allowLies },
+	} {
+		if given(name) {
+			set()
+		}
+	}
+	if given("faults") || given("duration") || given("seed") {
+		s.Faults.Schedule = nil
+	}
+	properties, err := parseProperties("producer", f.producer)
+	if err != nil {
+		return err
+	}
+	if properties != nil {
+		s.Producer = properties
+	}
+	topic, err := parseProperties("topic-config", f.topicConfig)
+	if err != nil {
+		return err
+	}
+	for name, value := range topic {
+		s.Topics.Properties[name] = value
+	}
+	return nil
+}
+
+func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *runFlags) error {
+	scenario, err := f.scenario(c, args)
+	if err != nil {
+		return err
+	}
+	runner, err := scenarios.Prepare(scenario)
+	if err != nil {
+		return err
+	}
+	directory, err := f.directory(scenario.Seed)
+	if err != nil {
+		return usageError{err}
+	}
+	_, _ = fmt.Fprintf(s.progress, "seed %d, run directory %s\n", scenario.Seed, directory.Path)
+	live := startLive(s.progress, runner)
+	verdict, err := runner.Run(ctx, directory)
+	live.stop()
+	if verdict == nil {
+		return err
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", err)
+	}
+	if writeErr := s.conclude(verdict, directory, f); writeErr != nil {
+		return writeErr
+	}
+	if errors.Is(err, scenarios.ErrRecordingStopped) && verdict.Verdict == checker.Held {
+		return verdictError{exitUnknown}
+	}
+	return statusOf([]*checker.Verdict{verdict})
+}
+
+func (s streams) conclude(v *checker.Verdict, d *runs.Directory, f *runFlags) error {
+	if f.json {
+		return s.writeJSON(v)
+	}
+	return report.Text{Colour: isTerminal(s.out), Directory: d.Path, Verbose: f.verbose}.Write(s.out, v)
+}
+
+// directory creates the run directory.
+func (f *runFlags) directory(seed int64) (*runs.Directory, error) {
+	path := f.out
+	if path == "" {
+		path = filepath.Join("verify-runs", fmt.Sprintf("%s-seed%d", time.Now().UTC().Format("2006-01-02T15-04-05"), seed))
+		if _, err := os.Stat(path); err == nil {
+			path += fmt.Sprintf("-%d", os.Getpid())
+		}
+	}
+	return runs.Create(path)
+}

@@ -1,0 +1,273 @@
+// This file holds the runner: it plays one scenario, from the cluster's start to
+// the verdict.
+
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/clients"
+	"github.com/ackproof/ackproof/clusters"
+	"github.com/ackproof/ackproof/histories"
+	"github.com/ackproof/ackproof/nemesis"
+	"github.com/ackproof/ackproof/runs"
+)
+
+// ErrRecordingStopped says that the history could not be written any further, as
+// when the disk is full: the run was ended, healed, and what was recorded until
+// then was checked.
+var ErrRecordingStopped = errors.New("the history could not be recorded to its end")
+
+// Status is what goes on in a run, for a live display.
+type Status struct {
+	Phase             string
+	Elapsed, Duration time.Duration
+	// Counts of what was recorded so far.
+	clients.Counts
+	// Faults that are on now, by id.
+	Faults []string
+}
+
+// The phases of a run.
+const (
+	phaseStarting = "starting the cluster"
+	phaseWorking  = "working"
+	phaseHealing  = "healing"
+	phaseDraining = "draining the producers"
+	phaseServing  = "asking whether the cluster serves again"
+	phaseReading  = "reading every partition to its end"
+	phaseChecking = "checking"
+)
+
+// Runner plays one scenario once. Status may be called at any time by anyone; Run
+// once.
+type Runner struct {
+	scenario   Scenario
+	library    clients.Library
+	properties clients.Properties
+	effective  map[string]string
+	phase      atomic.Pointer[string]
+	working    atomic.Int64 // when the producers began, in nanoseconds since the epoch
+	recorder   atomic.Pointer[clients.Recorder]
+	player     atomic.Pointer[nemesis.Player]
+}
+
+// Prepare validates everything that can be validated before anything is started,
+// and draws the schedule. What the user asked for wrongly is an *InputError.
+func Prepare(s Scenario) (*Runner, error) {
+	r := &Runner{scenario: s, library: clients.FranzGo()}
+	r.enter(phaseStarting)
+	var err error
+	if r.properties, err = clients.NewProperties(s.Producer); err != nil {
+		return nil, inputError("the producer's properties: %w", err)
+	}
+	if r.effective, err = r.library.Effective(r.properties); err != nil {
+		return nil, inputError("the producer's properties: %w", err)
+	}
+	if err := r.plan(); err != nil {
+		return nil, &InputError{err}
+	}
+	r.scenario.Versions = Versions()
+	return r, nil
+}
+
+// plan draws the schedule, or checks the one that the scenario brings.
+func (r *Runner) plan() error {
+	faults := &r.scenario.Faults
+	if len(faults.Schedule) == 0 {
+		asked, err := nemesis.Parse(faults.Asked)
+		if err != nil {
+			return err
+		}
+		faults.Schedule, err = nemesis.Draw(asked, r.scenario.Duration, r.scenario.Seed, nemesis.Options{})
+		if err != nil {
+			return err
+		}
+	}
+	if err := faults.Schedule.Validate(); err != nil {
+		return err
+	}
+	return faults.Schedule.CheckLies(r.effective[histories.PropertyAcks], faults.AllowLies)
+}
+
+// Scenario is what is played: every default spelled out, the schedule drawn.
+func (r *Runner) Scenario() Scenario { return r.scenario }
+
+func (r *Runner) enter(phase string) { r.phase.Store(&phase) }
+
+// Status says what is going on.
+func (r *Runner) Status() Status {
+	s := Status{Phase: *r.phase.Load(), Duration: r.scenario.Duration}
+	if began := r.working.Load(); began != 0 {
+		s.Elapsed = min(time.Since(time.Unix(0, began)), s.Duration)
+	}
+	if recorder := r.recorder.Load(); recorder != nil {
+		s.Counts = recorder.Counts()
+	}
+	if player := r.player.Load(); player != nil {
+		for _, fault := range player.Running() {
+			s.Faults = append(s.Faults, fault.ID)
+		}
+	}
+	return s
+}
+
+// Run plays the scenario into the run directory and judges it. When the context
+// ends, the work ends early: faults are undone, clients drained, partitions read,
+// and what there is is checked. A verdict may come with an error: see
+// ErrRecordingStopped. Without a verdict the run itself failed.
+func (r *Runner) Run(ctx context.Context, directory *runs.Directory) (*checker.Verdict, error) {
+	text, err := r.scenario.YAML()
+	if err != nil {
+		return nil, err
+	}
+	if err := directory.WriteScenario(text); err != nil {
+		return nil, err
+	}
+	played := r.play(ctx, directory)
+	if played != nil && !errors.Is(played, ErrRecordingStopped) {
+		return nil, played
+	}
+	r.enter(phaseChecking)
+	verdict, err := r.judge(context.WithoutCancel(ctx), directory)
+	return verdict, errors.Join(played, err)
+}
+
+// judge checks the history on disk: the file is what counts, not what was in
+// memory.
+func (r *Runner) judge(ctx context.Context, directory *runs.Directory) (*checker.Verdict, error) {
+	file, err := histories.Open(directory.History())
+	if err != nil {
+		return nil, fmt.Errorf("reading back the history: %w", err)
+	}
+	verdict, err := checker.Check(ctx, file, checker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	verdict.History.Path = directory.History()
+	return verdict, directory.WriteVerdict(verdict)
+}
+
+// stage is what a run has while it is played.
+type stage struct {
+	*Runner
+	cluster    clusters.Cluster
+	recorder   *clients.Recorder
+	topics     []histories.Topic
+	producers  []clients.Producer
+	consumers  []clients.Consumer
+	connection clients.Connection
+	// cleanup bounds what comes after the work, whatever ended the work.
+	cleanup context.Context
+}
+
+// play does everything up to the closed history.
+func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error) {
+	// What was begun is ended in good order even after ctrl-C; every step below
+	// has its own limit.
+	s := &stage{Runner: r, cleanup: context.WithoutCancel(ctx)}
+	if err := s.startCluster(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.cluster.Close()) }()
+	header := s.header()
+	writer, err := histories.Create(directory.History(), header)
+	if err != nil {
+		return fmt.Errorf("creating the history: %w", err)
+	}
+	s.recorder, err = clients.NewRecorder(writer, clients.RecorderOptions{Run: header.Run, Seed: r.scenario.Seed,
+		Started: header.Started})
+	if err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	r.recorder.Store(s.recorder)
+	s.cluster.Wire().Observe(s.recorder.Observe)
+	err = s.work(ctx)
+	if closed := errors.Join(s.recorder.Err(), writer.Close()); closed != nil {
+		return errors.Join(ErrRecordingStopped, closed)
+	}
+	return err
+}
+
+// startCluster starts the brokers and creates the topics.
+func (s *stage) startCluster(ctx context.Context) error {
+	part := s.scenario.Cluster
+	cluster, err := clusters.StartEmbedded(ctx, clusters.EmbeddedOptions{Brokers: part.Brokers,
+		Disk: s.scenario.Faults.Schedule.NeedsDisk(), Version: s.scenario.Versions["kfake"]})
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	s.cluster = cluster
+	s.connection = clients.Connection{Seeds: cluster.Bootstrap()}
+	for _, name := range s.scenario.topicNames() {
+		if err := s.createTopic(ctx, name); err != nil {
+			return errors.Join(err, cluster.Close())
+		}
+	}
+	return nil
+}
+
+func (s *stage) createTopic(ctx context.Context, name string) error {
+	part := s.scenario.Topics
+	if err := s.cluster.CreateTopic(ctx, clusters.Topic{Name: name, Partitions: part.Partitions,
+		ReplicationFactor: part.ReplicationFactor, Properties: part.Properties}); err != nil {
+		return fmt.Errorf("creating the topic %s: %w", name, err)
+	}
+	properties, err := s.cluster.TopicProperties(ctx, name)
+	if err != nil {
+		return fmt.Errorf("asking for the properties of %s: %w", name, err)
+	}
+	ends, err := s.cluster.LogEnds(ctx, name)
+	if err != nil {
+		return fmt.Errorf("asking where the logs of %s end: %w", name, err)
+	}
+	s.topics = append(s.topics, histories.Topic{Name: name, Partitions: part.Partitions,
+		ReplicationFactor: part.ReplicationFactor, Properties: properties, Start: ends})
+	return nil
+}
+
+// header says under which configuration everything happens.
+func (s *stage) header() *histories.Header {
+	d := s.cluster.Description()
+	started := time.Now()
+	return &histories.Header{
+		Run:     fmt.Sprintf("%s-%d", started.UTC().Format("20060102T150405.000"), s.scenario.Seed),
+		Tool:    "ackproof " + s.scenario.Versions["ackproof"],
+		Started: started, Clock: "runner", Seed: s.scenario.Seed, Scenario: s.scenario.Name,
+		Cluster: &histories.Cluster{Provider: d.Provider, Version: d.Version, Brokers: d.Brokers, Features: d.Features,
+			CannotBreak: d.CannotBreak, Properties: d.Properties},
+		Topics: s.topics, Producer: s.effective,
+	}
+}
+
+// work lets the clients work under faults, heals, drains, and reads the logs.
+func (s *stage) work(ctx context.Context) error {
+	var reading sync.WaitGroup
+	stopReading, err := s.openClients(ctx, &reading)
+	if err != nil {
+		return errors.Join(err, s.closeClients(stopReading, &reading))
+	}
+	err = s.playFaults(ctx)
+	s.enter(phaseDraining)
+	err = errors.Join(err, s.closeProducers())
+	if s.recorder.Err() == nil {
+		err = errors.Join(err, s.afterwards())
+	}
+	err = errors.Join(err, s.closeClients(stopReading, &reading))
+	return errors.Join(err, s.finish(ctx))
+}
+
+// finish writes the last line.
+func (s *stage) finish(ctx context.Context) error {
+	reason := histories.EndFinished
+	if ctx.Err() != nil {
+		reason = histories.EndInterrupted
+	}
+	return s.recorder.Write(&histories.End{Time: s.recorder.Now(), Reason: reason})
+}

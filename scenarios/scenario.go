@@ -1,0 +1,196 @@
+// Package scenarios holds what is played: the scenario, its YAML form with every
+// default spelled out, and the runner that plays one from the cluster's start to
+// the verdict.
+package scenarios
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ackproof/ackproof/histories"
+	"github.com/ackproof/ackproof/nemesis"
+)
+
+// Format is the first line of a scenario file and its version.
+const Format = "ackproof-scenario/1"
+
+// Scenario is everything that decides what is played. Saved after the schedule is
+// drawn, it plays the same schedule and workload again.
+type Scenario struct {
+	Format   string        `yaml:"format"`
+	Name     string        `yaml:"name"`
+	Seed     int64         `yaml:"seed"`
+	Duration time.Duration `yaml:"duration"`
+	Cluster  ClusterPart   `yaml:"cluster"`
+	Topics   TopicsPart    `yaml:"topics"`
+	Workload WorkloadPart  `yaml:"workload"`
+	// Producer properties under Kafka's names; what is absent stays at the
+	// client library's own default.
+	Producer map[string]string `yaml:"producer"`
+	Faults   FaultsPart        `yaml:"faults"`
+	Limits   LimitsPart        `yaml:"limits"`
+	// Versions of everything that took part, for the record.
+	Versions map[string]string `yaml:"versions,omitempty"`
+}
+
+// ClusterPart says which cluster is started.
+type ClusterPart struct {
+	Provider string `yaml:"provider"`
+	Brokers  int    `yaml:"brokers"`
+}
+
+// TopicsPart says which topics are created.
+type TopicsPart struct {
+	Count             int   `yaml:"count"`
+	Partitions        int32 `yaml:"partitions"`
+	ReplicationFactor int16 `yaml:"replication.factor"`
+	// Properties of the topics under Kafka's names.
+	Properties map[string]string `yaml:"properties"`
+}
+
+// WorkloadPart says what the clients do.
+type WorkloadPart struct {
+	Client    string `yaml:"client"`
+	Producers int    `yaml:"producers"`
+	Consumers int    `yaml:"consumers"`
+	Keys      int    `yaml:"keys"`
+	// Rate is what all producers together are offered, in events per second.
+	Rate float64 `yaml:"rate"`
+	// ValueSize in bytes.
+	ValueSize int `yaml:"value.size"`
+}
+
+// FaultsPart says what the nemesis does.
+type FaultsPart struct {
+	// Asked is what was asked for, as with --faults.
+	Asked string `yaml:"asked"`
+	// AllowLies lets faults be injected that no healthy broker shows.
+	AllowLies bool `yaml:"allow.lies,omitempty"`
+	// Schedule is when each is injected; drawn from the seed where it is absent.
+	Schedule nemesis.Schedule `yaml:"schedule,omitempty"`
+}
+
+// LimitsPart bounds what could wait for ever.
+type LimitsPart struct {
+	// Drain is how long closing producers may wait for what is outstanding.
+	Drain time.Duration `yaml:"drain"`
+	// Whole is how long the cluster may take to become whole after the heal.
+	Whole time.Duration `yaml:"whole"`
+	// Serve is how long a fresh client may take to be served by a whole cluster.
+	Serve time.Duration `yaml:"serve"`
+	// Read is how long the final read may take.
+	Read time.Duration `yaml:"read"`
+}
+
+// DefaultFaults are the faults that are played when none are named: every family
+// that the embedded cluster knows.
+const DefaultFaults = "lost-response,cut-before,refuse,hold-back,move-leader,broker-leave"
+
+// Default is the scenario that `verify run` plays without a name.
+func Default() Scenario {
+	return Scenario{
+		Format:   Format,
+		Name:     "default",
+		Duration: 20 * time.Second,
+		Cluster:  ClusterPart{Provider: "embedded", Brokers: 3},
+		Topics: TopicsPart{Count: 1, Partitions: 6, ReplicationFactor: 3,
+			Properties: map[string]string{histories.PropertyMinInsyncReplicas: "2"}},
+		Workload: WorkloadPart{Client: "franz-go", Producers: 3, Consumers: 2, Keys: 24, Rate: 3000, ValueSize: 128},
+		Producer: map[string]string{},
+		Faults:   FaultsPart{Asked: DefaultFaults},
+		Limits: LimitsPart{Drain: 30 * time.Second, Whole: time.Minute, Serve: time.Minute,
+			Read: time.Minute},
+	}
+}
+
+// InputError says what is wrong with what the user asked for; it is wrong usage,
+// not our failure.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *InputError) Unwrap() error { return e.Err }
+
+func inputError(format string, args ...any) error {
+	return &InputError{fmt.Errorf(format, args...)}
+}
+
+// Load reads a scenario file. What it leaves out has the default; what it has too
+// much is refused by name and line.
+func Load(path string) (Scenario, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Scenario{}, inputError("reading the scenario: %w", err)
+	}
+	s := Default()
+	s.Faults.Asked = ""
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&s); err != nil {
+		return Scenario{}, inputError("reading the scenario %s: %w", path, err)
+	}
+	if s.Format != Format {
+		return Scenario{}, inputError("reading the scenario %s: its format is %q; this program plays %q", path, s.Format, Format)
+	}
+	if s.Faults.Asked == "" && len(s.Faults.Schedule) == 0 {
+		s.Faults.Asked = DefaultFaults
+	}
+	return s, s.Validate()
+}
+
+// YAML gives the scenario as a file that Load reads.
+func (s Scenario) YAML() ([]byte, error) {
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the scenario %s: %w", s.Name, err)
+	}
+	return text, nil
+}
+
+// Validate refuses what cannot be played, naming the setting. Properties of the
+// producer and faults are validated by those who know them.
+func (s Scenario) Validate() error {
+	for _, bound := range []struct {
+		name         string
+		value        float64
+		least, most  float64
+		explanations string
+	}{
+		{"duration (in seconds)", s.Duration.Seconds(), 1, 7 * 24 * 3600, ""},
+		{"cluster.brokers", float64(s.Cluster.Brokers), 1, 9, ""},
+		{"topics.count", float64(s.Topics.Count), 1, 100, ""},
+		{"topics.partitions", float64(s.Topics.Partitions), 1, 1000, ""},
+		{"topics.replication.factor", float64(s.Topics.ReplicationFactor), 1, float64(s.Cluster.Brokers), " (the number of brokers)"},
+		{"workload.producers", float64(s.Workload.Producers), 1, 1000, ""},
+		{"workload.consumers", float64(s.Workload.Consumers), 0, 100, ""},
+		{"workload.keys", float64(s.Workload.Keys), 1, 1_000_000, ""},
+		{"workload.rate", s.Workload.Rate, 1, 10_000_000, ""},
+		{"workload.value.size", float64(s.Workload.ValueSize), 0, 900_000, " (under Kafka's max.message.bytes)"},
+	} {
+		if !(bound.value >= bound.least && bound.value <= bound.most) {
+			return inputError("%s is %v; it must be from %v to %v%s", bound.name, bound.value, bound.least, bound.most, bound.explanations)
+		}
+	}
+	if s.Cluster.Provider != "embedded" {
+		return inputError("there is no cluster provider %q; there is: embedded", s.Cluster.Provider)
+	}
+	if s.Workload.Client != "franz-go" {
+		return inputError("there is no client %q; there is: franz-go", s.Workload.Client)
+	}
+	return nil
+}
+
+// topicNames gives the names of the topics, unique to the run so that another run
+// on the same cluster is not disturbed.
+func (s Scenario) topicNames() []string {
+	var names []string
+	for i := range s.Topics.Count {
+		names = append(names, fmt.Sprintf("ackproof-%d", i))
+	}
+	return names
+}

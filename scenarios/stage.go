@@ -1,0 +1,185 @@
+// This file holds the steps of a run between the cluster's start and the last line
+// of the history.
+
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ackproof/ackproof/clients"
+	"github.com/ackproof/ackproof/histories"
+	"github.com/ackproof/ackproof/nemesis"
+)
+
+// openClients opens producers and consumers; the consumers begin to read. stop ends
+// their reading.
+func (s *stage) openClients(ctx context.Context, reading *sync.WaitGroup) (stop context.CancelFunc, err error) {
+	for i := range s.scenario.Workload.Producers {
+		p, err := s.library.NewProducer(ctx, clients.ProducerOptions{Recorder: s.recorder, Connection: s.connection,
+			Name: fmt.Sprintf("p%d", i), Properties: s.properties, LargestValue: s.scenario.Workload.ValueSize,
+			AttemptsVisible: true})
+		if err != nil {
+			return func() {}, fmt.Errorf("opening producer p%d: %w", i, err)
+		}
+		s.producers = append(s.producers, p)
+	}
+	readContext, stop := context.WithCancel(s.cleanup)
+	for i := range s.scenario.Workload.Consumers {
+		c, err := s.library.NewConsumer(ctx, clients.ConsumerOptions{Recorder: s.recorder, Connection: s.connection,
+			Name: fmt.Sprintf("c%d", i), Assignment: s.fromStart()})
+		if err != nil {
+			return stop, fmt.Errorf("opening consumer c%d: %w", i, err)
+		}
+		s.consumers = append(s.consumers, c)
+		reading.Go(func() {
+			for {
+				if _, err := c.Poll(readContext); err != nil || readContext.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	return stop, nil
+}
+
+// fromStart is an assignment of every partition from where it ended before the
+// run.
+func (s *stage) fromStart() []histories.PartitionPosition {
+	var all []histories.PartitionPosition
+	for _, t := range s.topics {
+		for p, start := range t.Start {
+			all = append(all, histories.PartitionPosition{Position: start,
+				Partition: histories.Partition{Topic: t.Name, Partition: int32(p)}})
+		}
+	}
+	return all
+}
+
+func (s *stage) closeClients(stopReading context.CancelFunc, reading *sync.WaitGroup) error {
+	stopReading()
+	reading.Wait()
+	var errs []error
+	for _, c := range s.consumers {
+		errs = append(errs, c.Close())
+	}
+	for _, p := range s.producers {
+		_, err := p.Close(s.cleanup, 0)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// playFaults lets the producers work while the nemesis plays, then heals and waits
+// until the cluster is whole. A cluster that does not become so is no failure of the
+// run: that stands in the history, and is judged.
+func (s *stage) playFaults(ctx context.Context) error {
+	player, err := nemesis.NewPlayer(nemesis.PlayerOptions{
+		Cluster: s.cluster, Schedule: s.scenario.Faults.Schedule, Topics: s.scenario.topicNames(), Recorder: s.recorder,
+		Now: s.recorder.Now, Seed: s.scenario.Seed, Acks: s.effective[histories.PropertyAcks],
+		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.scenario.Limits.Whole,
+	})
+	if err != nil {
+		return &InputError{err}
+	}
+	s.player.Store(player)
+	ctx, cancel := context.WithTimeout(ctx, s.scenario.Duration)
+	defer cancel()
+	s.Runner.working.Store(time.Now().UnixNano())
+	s.enter(phaseWorking)
+	var working sync.WaitGroup
+	working.Go(func() {
+		select {
+		case <-s.recorder.Failed():
+			cancel() // the disk is full: there is no point in going on
+		case <-ctx.Done():
+		}
+	})
+	for i, p := range s.producers {
+		working.Go(func() { s.produce(ctx, i, p) })
+	}
+	err = player.Play(ctx)
+	working.Wait()
+	s.enter(phaseHealing)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if notWhole := player.AwaitWhole(s.cleanup); notWhole != nil {
+		_ = s.recorder.Note("%v", notWhole)
+	}
+	return err
+}
+
+// produce hands over one producer's events at its share of the rate.
+func (s *stage) produce(ctx context.Context, index int, p clients.Producer) {
+	w := s.scenario.Workload
+	sequence := newSequence(s.scenario.Seed, index, s.scenario.topicNames(), w.Keys)
+	pace := pace{perSecond: w.Rate / float64(w.Producers), started: time.Now()}
+	for {
+		n := pace.due(ctx)
+		if n == 0 {
+			return
+		}
+		for range n {
+			next := sequence.next()
+			if p.Send(ctx, clients.SendRequest{Topic: next.topic, Key: next.key, ValueSize: w.ValueSize}) != nil {
+				return
+			}
+		}
+	}
+}
+
+// closeProducers waits for what is outstanding, within the limit.
+func (s *stage) closeProducers() error {
+	errs := make([]error, len(s.producers))
+	var closing sync.WaitGroup
+	for i, p := range s.producers {
+		closing.Go(func() { _, errs[i] = p.Close(s.cleanup, s.scenario.Limits.Drain) })
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
+
+// afterwards asks whether the cluster serves again and reads every partition to its
+// end. What it finds stands in the history; only what keeps it from asking is an
+// error.
+func (s *stage) afterwards() error {
+	s.enter(phaseServing)
+	serving, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Serve+s.scenario.Limits.Drain)
+	defer cancel()
+	_, err := clients.ServesAgain(serving, clients.ServesAgainOptions{Library: s.library, Recorder: s.recorder,
+		Connection: s.connection, Partitions: s.partitions(), Properties: s.properties, Limit: s.scenario.Limits.Serve,
+		ValueSize: s.scenario.Workload.ValueSize, AttemptsVisible: true})
+	if err != nil {
+		return err
+	}
+	s.enter(phaseReading)
+	reading, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Read)
+	defer cancel()
+	_, err = clients.FinalRead(reading, clients.FinalReadOptions{Recorder: s.recorder, Connection: s.connection,
+		Partitions: s.partitions(), SecondLook: s.secondLook()})
+	return err
+}
+
+func (s *stage) partitions() []histories.Partition {
+	var all []histories.Partition
+	for _, p := range s.fromStart() {
+		all = append(all, p.Partition)
+	}
+	return all
+}
+
+// secondLook is when the final read looks at the ends again: a second later, and as
+// much later as a held-back request may still be on its way.
+func (s *stage) secondLook() time.Duration {
+	longest := time.Duration(0)
+	for _, e := range s.scenario.Faults.Schedule {
+		if by, err := time.ParseDuration(e.Settings["by"]); err == nil {
+			longest = max(longest, by)
+		}
+	}
+	return time.Second + longest
+}
