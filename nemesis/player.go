@@ -63,6 +63,8 @@ type Running struct {
 type Player struct {
 	options PlayerOptions
 	ids     []string
+	// find gives the fault of a name: Find, but in tests.
+	find func(name string) (Fault, error)
 
 	mu      sync.Mutex
 	running map[string]*on
@@ -111,7 +113,7 @@ func NewPlayer(options PlayerOptions) (*Player, error) {
 	}
 	options.HealLimit = cmp.Or(options.HealLimit, DefaultHealLimit)
 	options.WholeLimit = cmp.Or(options.WholeLimit, DefaultWholeLimit)
-	return &Player{options: options, ids: options.Schedule.ids(), running: make(map[string]*on)}, nil
+	return &Player{options: options, ids: options.Schedule.ids(), find: Find, running: make(map[string]*on)}, nil
 }
 
 // Available gives an error that says which faults of the schedule the cluster cannot
@@ -177,7 +179,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // playEntry plays one fault from its start to its end. It gives an error only where
 // the fault could not be undone.
 func (p *Player) playEntry(ctx context.Context, id string, entry Entry, start time.Time) (err error) {
-	fault, err := Find(entry.Fault)
+	fault, err := p.find(entry.Fault)
 	if err != nil {
 		return err // NewPlayer found it: the catalogue does not change
 	}
