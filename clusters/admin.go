@@ -33,6 +33,7 @@ func newAdmin(bootstrap []string) (*admin, error) {
 		kgo.ClientID(adminClientID),
 		kgo.MetadataMinAge(50*time.Millisecond),
 		kgo.RetryTimeout(10*time.Second),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making an admin client of %v: %w", bootstrap, err)

@@ -138,19 +138,27 @@ func (s Schedule) Available(c clusters.Cluster) error {
 
 // Play plays the schedule and returns when its last fault is undone, or, when the
 // context ends, as soon as those that are on are undone: with the context's error
-// then. A fault that cannot be injected is written down so and is no error of Play;
-// a history that cannot be written is one, and so is a fault that cannot be undone.
+// then. Faults that do not overlap in the schedule do not overlap in the play: one
+// that takes long to undo delays the next. A fault that cannot be injected is
+// written down so and is no error of Play; a history that cannot be written is one,
+// and so is a fault that cannot be undone.
 func (p *Player) Play(ctx context.Context) error {
 	start := time.Now()
 	stop, watching := p.watchLeaders(ctx)
 	var playing sync.WaitGroup
+	over := make([]chan struct{}, len(p.options.Schedule))
 	errs := make([]error, len(p.options.Schedule))
 	var ended error
 	for i, entry := range p.options.Schedule {
 		if ended = sleep(ctx, time.Until(start.Add(entry.At))); ended != nil || p.failed() != nil {
 			break
 		}
-		playing.Go(func() { errs[i] = p.playEntry(ctx, p.ids[i], entry, start) })
+		p.awaitEarlier(ctx, entry, over)
+		over[i] = make(chan struct{})
+		playing.Go(func() {
+			defer close(over[i])
+			errs[i] = p.playEntry(ctx, p.ids[i], entry)
+		})
 	}
 	playing.Wait()
 	stop()
@@ -159,6 +167,23 @@ func (p *Player) Play(ctx context.Context) error {
 		ended = ctx.Err()
 	}
 	return errors.Join(append(errs, p.failed(), ended)...)
+}
+
+// awaitEarlier waits until the faults that were to be over by now are.
+func (p *Player) awaitEarlier(ctx context.Context, next Entry, over []chan struct{}) {
+	for i, earlier := range p.options.Schedule {
+		if over[i] == nil {
+			return // not begun
+		}
+		if earlier.At+earlier.For > next.At {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-over[i]:
+		}
+	}
 }
 
 // sleep waits; an error where the context ended before.
@@ -178,7 +203,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // playEntry plays one fault from its start to its end. It gives an error only where
 // the fault could not be undone.
-func (p *Player) playEntry(ctx context.Context, id string, entry Entry, start time.Time) (err error) {
+func (p *Player) playEntry(ctx context.Context, id string, entry Entry) (err error) {
+	until := time.Now().Add(entry.For)
 	fault, err := p.find(entry.Fault)
 	if err != nil {
 		return err // NewPlayer found it: the catalogue does not change
@@ -198,7 +224,7 @@ func (p *Player) playEntry(ctx context.Context, id string, entry Entry, start ti
 		problem = p.inject(ctx, current)
 	}
 	if problem == nil {
-		_ = sleep(ctx, time.Until(start.Add(entry.At+entry.For))) // whatever ends the wait, it is undone
+		_ = sleep(ctx, time.Until(until)) // whatever ends the wait, it is undone
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 type planted struct {
 	mu     sync.Mutex
 	calls  []string
-	target string
 	inject func(context.Context) error
 	heal   func(ctx context.Context, time int) error
 	heals  int
@@ -187,6 +186,26 @@ func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
 	}
 	if done := p.done(); len(done) > 0 {
 		t.Errorf("nothing could be written down, and yet: %v", done)
+	}
+}
+
+func TestAFaultThatIsLateDelaysTheNext(t *testing.T) {
+	s := setStage(t, false)
+	p := &planted{heal: func(context.Context, int) error {
+		s.until("the next one would have begun", func() bool { return s.now() > int64(500*time.Millisecond) })
+		return nil
+	}}
+	player := plant(s, p, nil)
+	player.options.HealLimit = 10 * time.Second
+	player.options.Schedule = Schedule{{At: 0, For: 50 * time.Millisecond, Fault: "planted"},
+		{At: 100 * time.Millisecond, For: 50 * time.Millisecond, Fault: "planted"}}
+	player.ids = player.options.Schedule.ids()
+	if err := player.Play(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.ended(2)
+	if got := p.done(); !reflect.DeepEqual(got, []string{"inject", "heal", "inject", "heal"}) {
+		t.Errorf("what was done: %v", got)
 	}
 }
 
