@@ -622,7 +622,7 @@ func (s *ednScanner) keyList(keys []string, i int) ([]string, bool, error) {
 	return keys, given, err
 }
 
-// rebalances reads [{:keys [k …] …} …].
+// rebalances reads [{:keys [k ...] ...} ...].
 func (s *ednScanner) rebalances(o *jepsenOperation, i int) error {
 	_, _, err := s.elements(i, "a vector of rebalances", func(i int) (int, error) {
 		end, err := s.skip(i, 1)
@@ -675,7 +675,7 @@ func (s *ednScanner) entries(i int, f func(key, value int) (int, error)) (end in
 	}
 }
 
-// microOperations reads [[:send key value] [:poll {…}] …].
+// microOperations reads [[:send key value] [:poll {...}] ...].
 func (s *ednScanner) microOperations(o *jepsenOperation, i int) (end int, err error) {
 	end, _, err = s.elements(i, "a vector of micro-operations", func(i int) (int, error) {
 		return s.microOperation(o, i)
@@ -687,7 +687,7 @@ func (s *ednScanner) microOperation(o *jepsenOperation, i int) (int, error) {
 	begin, place := i, 0
 	isSend := false
 	var send jepsenSend
-	end, _, err := s.elements(i, "a micro-operation [:send key value] or [:poll …]", func(i int) (end int, err error) {
+	end, _, err := s.elements(i, "a micro-operation [:send key value] or [:poll ...]", func(i int) (end int, err error) {
 		place++
 		switch {
 		case place == 1:
@@ -712,7 +712,7 @@ func (s *ednScanner) microOperation(o *jepsenOperation, i int) (int, error) {
 		return s.skip(i, 1)
 	})
 	if err == nil && (place == 0 || isSend && place < 3) {
-		return 0, ednErrorf(begin, "a micro-operation is [:send key value] or [:poll …], found %q", s.excerpt(begin))
+		return 0, ednErrorf(begin, "a micro-operation is [:send key value] or [:poll ...], found %q", s.excerpt(begin))
 	}
 	if isSend {
 		o.sends = append(o.sends, send)
@@ -769,7 +769,7 @@ func (s *ednScanner) pair(text []byte, i int) (appended []byte, offset int64, en
 	return text, offset, i + 1, nil
 }
 
-// polled reads what a poll returned: {key [[offset value] …] …}, or nil.
+// polled reads what a poll returned: {key [[offset value] ...] ...}, or nil.
 func (s *ednScanner) polled(o *jepsenOperation, i int) (int, error) {
 	i, err := s.untag(i)
 	if err != nil {

@@ -1,5 +1,5 @@
 // This file holds the reader of the neutral JSON form of small Jepsen histories:
-// {"format":"kafka-log-checker cases v1","cases":[{"name":…,"ops":[…]}…]}, or
+// {"format":"kafka-log-checker cases v1","cases":[{"name":...,"ops":[...]}...]}, or
 // one such case alone.
 
 package histories
@@ -64,7 +64,7 @@ func (f *File) readNeutral(text []byte) error {
 		for _, c := range cases[:min(3, len(cases))] {
 			names = append(names, c.Name)
 		}
-		return fmt.Errorf("it holds %d cases (%s, …): choose one and save it alone, as the object with its %q",
+		return fmt.Errorf("it holds %d cases (%s, ...): choose one and save it alone, as the object with its %q",
 			len(cases), strings.Join(names, ", "), "ops")
 	}
 	f.format, f.memory, f.header = FormatNeutral, cases[0].History, cases[0].History.Head
@@ -294,7 +294,7 @@ func readNeutralMicroOperation(d *decoder, o *jepsenOperation) error {
 		o.polls = true
 		return nil
 	case kind != "send" || value == nil:
-		return fmt.Errorf(`a micro-operation is {"m":"send","key":…,"value":…} or {"m":"poll"…}, found kind %q`, kind)
+		return fmt.Errorf(`a micro-operation is {"m":"send","key":...,"value":...} or {"m":"poll"...}, found kind %q`, kind)
 	}
 	o.sendEvents = append(append(append(o.sendEvents, send.key...), '/'), value...)
 	send.end = len(o.sendEvents)

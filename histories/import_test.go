@@ -468,7 +468,7 @@ func TestNeutralCasesAreRead(t *testing.T) {
 	if got := summary(one.History.Body); !slices.Equal(got, want) {
 		t.Errorf("read\n %s\nwant\n %s", strings.Join(got, "\n "), strings.Join(want, "\n "))
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "it holds 2 cases (one, two, …): choose one") {
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "it holds 2 cases (one, two, ...): choose one") {
 		t.Errorf("opening all of them gave %v", err)
 	}
 	t.Run("one alone is a history", func(t *testing.T) {

@@ -1,7 +1,7 @@
 // This file holds how a native history is read on all cores, in order and in
 // bounded memory:
 //
-//	file ─► blocks of text ─► chunks of whole lines ─► entries
+//	file -> blocks of text -> chunks of whole lines -> entries
 //	        (frames decoded     (split in order)        (lines decoded
 //	         in parallel)                                in parallel)
 //

@@ -43,6 +43,8 @@ type File struct {
 	skipped skipped
 }
 
+var _ History = (*File)(nil)
+
 // Open opens a history. What the file is, is seen from its content: a native
 // history (compressed by zstd or not), a history of Jepsen's Kafka workload
 // (EDN), a single case of the neutral JSON form. It reads the header only. The

@@ -120,6 +120,9 @@ func newWriter(name string, out io.Writer, header *Header, compressed bool) (*Wr
 	}
 	first := new(jx.Writer)
 	appendHeader(first, header)
+	if err := new(File).readHeader(first.Buf); err != nil {
+		return nil, fmt.Errorf("writing history %s: a header that cannot be read again: %w", name, err)
+	}
 	first.RawStr("\n")
 	w.written = 1
 	n, err := w.put(w.compress(nil, first.Buf))

@@ -249,6 +249,10 @@ func TestAHeaderThatCannotBeWrittenIsAnErrorAtOnce(t *testing.T) {
 	if _, err := NewTextWriter(io.Discard, nil); err == nil {
 		t.Error("a history without a header was begun")
 	}
+	if _, err := NewTextWriter(io.Discard, &Header{Started: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}); err == nil ||
+		!strings.Contains(err.Error(), `field "started"`) {
+		t.Errorf("a header with a year of five digits gave %v", err)
+	}
 }
 
 // gate passes nothing on until it is opened.

@@ -28,7 +28,7 @@ const (
 
 var (
 	zstdMagic      = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	skippableMagic = []byte{0x2a, 0x4d, 0x18} // after a byte 0x50 … 0x5f
+	skippableMagic = []byte{0x2a, 0x4d, 0x18} // after a byte 0x50 ... 0x5f
 )
 
 // errCut says that a compressed file ends inside of a frame.
