@@ -49,7 +49,7 @@ func ServesAgain(ctx context.Context, o ServesAgainOptions) (silent []histories.
 		return nil, fmt.Errorf("asking whether the cluster serves again: %w", err)
 	}
 	if o.Limit <= 0 {
-		o.Limit = serveLimit(effective)
+		o.Limit = ServeLimit(effective)
 	}
 	producer, err := o.Library.NewProducer(ctx, ProducerOptions{
 		Recorder: o.Recorder, Connection: o.Connection, Name: o.Name, Fresh: true, Properties: o.Properties,
@@ -82,7 +82,9 @@ func ServesAgain(ctx context.Context, o ServesAgainOptions) (silent []histories.
 	return silent, nil
 }
 
-func serveLimit(effective map[string]string) time.Duration {
+// ServeLimit is how long a whole cluster has to serve a fresh client with these
+// properties in force: max(60 s, twice the delivery timeout).
+func ServeLimit(effective map[string]string) time.Duration {
 	ms, err := strconv.ParseInt(effective[histories.PropertyDeliveryTimeout], 10, 64)
 	if err != nil {
 		return leastServeLimit // no delivery limit

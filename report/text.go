@@ -31,6 +31,7 @@ func (t Text) Write(w io.Writer, v *checker.Verdict) error {
 	p.headline(v)
 	p.broken(v)
 	p.uncertain(v)
+	p.allowed(v)
 	p.promises(v)
 	p.counts(v)
 	p.faults(v)
@@ -89,22 +90,38 @@ func (p *page) headline(v *checker.Verdict) {
 // broken shows each broken promise with its best example.
 func (p *page) broken(v *checker.Verdict) {
 	for _, promise := range v.Promises {
-		if promise.Verdict != checker.Violated {
-			continue
-		}
-		part := v.Anomalies[promise.Name]
-		p.line("")
-		p.line("%s  %s", p.paint(red, string(promise.Name)), count(part.Count, "time"))
-		p.wrapped("  promised   ", promise.Promise)
-		p.wrapped("  because    ", promise.Reason)
-		if len(part.Examples) > 0 {
-			p.example(v, part.Examples[0])
+		if promise.Verdict == checker.Violated {
+			p.finding(v, promise, red, "")
+			p.wrapped("  promised   ", promise.Promise)
+			p.wrapped("  because    ", promise.Reason)
+			p.example(v, promise.Name)
 		}
 	}
 }
 
+// allowed shows what happened and may happen under this configuration: what it
+// costs.
+func (p *page) allowed(v *checker.Verdict) {
+	for _, promise := range v.Promises {
+		if promise.Verdict == checker.NotPromised && v.Anomalies[promise.Name].Count > 0 {
+			p.finding(v, promise, yellow, ", which this configuration does not promise to prevent")
+			p.wrapped("  because    ", promise.Reason)
+			p.example(v, promise.Name)
+		}
+	}
+}
+
+func (p *page) finding(v *checker.Verdict, promise checker.PromiseVerdict, colour, aside string) {
+	p.line("")
+	p.line("%s  %s%s", p.paint(colour, string(promise.Name)), count(v.Anomalies[promise.Name].Count, "time"), aside)
+}
+
 // example tells the life of the events of one example.
-func (p *page) example(v *checker.Verdict, x checker.Example) {
+func (p *page) example(v *checker.Verdict, name checker.Anomaly) {
+	if len(v.Anomalies[name].Examples) == 0 {
+		return
+	}
+	x := v.Anomalies[name].Examples[0]
 	p.wrapped("  example    ", x.Text)
 	for i, e := range x.Evidence {
 		if i == 16 {
@@ -167,7 +184,7 @@ func (p *page) uncertain(v *checker.Verdict) {
 			p.line("")
 			p.line("%s  found %s, not judged", p.paint(yellow, string(promise.Name)), count(part.Count, "time"))
 			p.wrapped("  because    ", promise.Reason)
-			p.example(v, part.Examples[0])
+			p.example(v, promise.Name)
 		}
 	}
 }
@@ -183,20 +200,12 @@ func (p *page) promises(v *checker.Verdict) {
 			continue
 		}
 		verdict := p.paint(colourOf(promise.Verdict, part.Count), fmt.Sprintf("%-13s", promise.Verdict))
-		p.line("  %-26s %s %8d  %s", promise.Name, verdict, part.Count, notHeld(promise))
+		p.line("  %-26s %s %8s", promise.Name, verdict, thousands(part.Count))
 	}
 	if !p.Verbose {
 		p.summary(v, checker.Held)
 		p.summary(v, checker.NotTested)
 	}
-}
-
-// notHeld gives the reason of what needs one.
-func notHeld(p checker.PromiseVerdict) string {
-	if p.Verdict == checker.NotPromised {
-		return p.Reason
-	}
-	return ""
 }
 
 func colourOf(verdict string, found int64) string {

@@ -73,6 +73,9 @@ func Prepare(s Scenario) (*Runner, error) {
 	if err := r.plan(); err != nil {
 		return nil, &InputError{err}
 	}
+	if r.scenario.Limits.Serve == 0 {
+		r.scenario.Limits.Serve = clients.ServeLimit(r.effective)
+	}
 	r.scenario.Versions = Versions()
 	return r, nil
 }
@@ -263,8 +266,17 @@ func (s *stage) work(ctx context.Context) error {
 	return errors.Join(err, s.finish(ctx))
 }
 
-// finish writes the last line.
+// settleLimit is how long the wire may take to tell the fate of requests whose
+// clients are closed.
+const settleLimit = 10 * time.Second
+
+// finish writes the last line, once every request has its own.
 func (s *stage) finish(ctx context.Context) error {
+	settling, cancel := context.WithTimeout(s.cleanup, settleLimit)
+	defer cancel()
+	if err := s.cluster.Wire().Settled(settling); err != nil {
+		return err
+	}
 	reason := histories.EndFinished
 	if ctx.Err() != nil {
 		reason = histories.EndInterrupted

@@ -80,7 +80,8 @@ type LimitsPart struct {
 	Drain time.Duration `yaml:"drain"`
 	// Whole is how long the cluster may take to become whole after the heal.
 	Whole time.Duration `yaml:"whole"`
-	// Serve is how long a fresh client may take to be served by a whole cluster.
+	// Serve is how long a fresh client may take to be served by a whole cluster;
+	// zero: max(60 s, twice the delivery timeout).
 	Serve time.Duration `yaml:"serve"`
 	// Read is how long the final read may take.
 	Read time.Duration `yaml:"read"`
@@ -102,8 +103,7 @@ func Default() Scenario {
 		Workload: WorkloadPart{Client: "franz-go", Producers: 3, Consumers: 2, Keys: 24, Rate: 3000, ValueSize: 128},
 		Producer: map[string]string{},
 		Faults:   FaultsPart{Asked: DefaultFaults},
-		Limits: LimitsPart{Drain: 30 * time.Second, Whole: time.Minute, Serve: time.Minute,
-			Read: time.Minute},
+		Limits: LimitsPart{Drain: 30 * time.Second, Whole: time.Minute, Read: time.Minute},
 	}
 }
 

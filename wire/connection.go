@@ -251,6 +251,10 @@ func (c *connection) wait(by time.Duration) bool {
 func (c *connection) forward(frame []byte, f *flight) bool {
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	if c.held != nil && f.exchange.Produce != nil && !f.swallow {
+		// With its producer id it would be refused as out of sequence.
+		frame = anonymous(frame, f.exchange)
+	}
 	return c.send(frame, f) && c.release(f)
 }
 
