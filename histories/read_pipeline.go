@@ -24,8 +24,10 @@ import (
 )
 
 const (
-	// blockSize is how much text is read at once where it is not framed.
-	blockSize = 1 << 20
+	// firstBlock and largestBlock are how much text is read at once where it is
+	// not framed: little at first, since most files are small.
+	firstBlock   = 32 << 10
+	largestBlock = 1 << 20
 	// maxLine is the longest line that is read.
 	maxLine = 1 << 30
 )
@@ -157,8 +159,8 @@ func readyBlock(text []byte, err error, at int64) *block {
 // readText queues the text of a file that is not compressed.
 func (p *pipeline) readText(in io.Reader) {
 	at := int64(0)
-	for {
-		text := make([]byte, blockSize)
+	for size := firstBlock; ; size = min(2*size, largestBlock) {
+		text := make([]byte, size)
 		n, err := io.ReadFull(in, text)
 		at += int64(n)
 		if err == io.ErrUnexpectedEOF {
@@ -309,8 +311,8 @@ func (p *pipeline) streamFrame(walker *frameWalker) bool {
 		p.queueBlock(readyBlock(nil, &corruptError{walker.at, err}, walker.at))
 		return false
 	}
-	for {
-		text := make([]byte, blockSize)
+	for size := firstBlock; ; size = min(2*size, largestBlock) {
+		text := make([]byte, size)
 		n, err := readFull(decoder, text)
 		if err == io.EOF {
 			return p.queueBlock(readyBlock(text[:n], nil, walker.at))
