@@ -53,7 +53,7 @@ type Runner struct {
 	properties clients.Properties
 	effective  map[string]string
 	phase      atomic.Pointer[string]
-	working    atomic.Int64 // when the producers began, in nanoseconds since the epoch
+	began      atomic.Int64 // when the producers began, in nanoseconds since the epoch
 	recorder   atomic.Pointer[clients.Recorder]
 	player     atomic.Pointer[nemesis.Player]
 }
@@ -107,7 +107,7 @@ func (r *Runner) enter(phase string) { r.phase.Store(&phase) }
 // Status says what is going on.
 func (r *Runner) Status() Status {
 	s := Status{Phase: *r.phase.Load(), Duration: r.scenario.Duration}
-	if began := r.working.Load(); began != 0 {
+	if began := r.began.Load(); began != 0 {
 		s.Elapsed = min(time.Since(time.Unix(0, began)), s.Duration)
 	}
 	if recorder := r.recorder.Load(); recorder != nil {
@@ -123,7 +123,7 @@ func (r *Runner) Status() Status {
 
 // Run plays the scenario into the run directory and judges it. When the context
 // ends, the work ends early: faults are undone, clients drained, partitions read,
-// and what there is is checked. A verdict may come with an error: see
+// and what was recorded is checked. A verdict may come with an error: see
 // ErrRecordingStopped. Without a verdict the run itself failed.
 func (r *Runner) Run(ctx context.Context, directory *runs.Directory) (*checker.Verdict, error) {
 	text, err := r.scenario.YAML()

@@ -103,7 +103,7 @@ func Default() Scenario {
 		Workload: WorkloadPart{Client: "franz-go", Producers: 3, Consumers: 2, Keys: 24, Rate: 3000, ValueSize: 128},
 		Producer: map[string]string{},
 		Faults:   FaultsPart{Asked: DefaultFaults},
-		Limits: LimitsPart{Drain: 30 * time.Second, Whole: time.Minute, Read: time.Minute},
+		Limits:   LimitsPart{Drain: 30 * time.Second, Whole: time.Minute, Read: time.Minute},
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *stage) playFaults(ctx context.Context) error {
 	s.player.Store(player)
 	ctx, cancel := context.WithTimeout(ctx, s.scenario.Duration)
 	defer cancel()
-	s.Runner.working.Store(time.Now().UnixNano())
+	s.began.Store(time.Now().UnixNano())
 	s.enter(phaseWorking)
 	var working sync.WaitGroup
 	working.Go(func() {

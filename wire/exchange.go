@@ -193,7 +193,8 @@ func (b *ProduceBatch) readHead() {
 	if err := head.UnsafeReadFrom(b.raw); err != nil {
 		return
 	}
-	b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Records = head.ProducerID, head.ProducerEpoch, head.FirstSequence, head.NumRecords
+	b.ProducerID, b.ProducerEpoch = head.ProducerID, head.ProducerEpoch
+	b.BaseSequence, b.Records = head.FirstSequence, head.NumRecords
 }
 
 // decompressor is shared; it pools its readers and is safe for concurrent use.

@@ -68,6 +68,7 @@ func (c *connection) lie(frame []byte, f *flight) bool {
 			frame = changed
 			f.decision.tookEffect()
 		}
+	default: // a lie about another kind of request
 	}
 	return c.forward(frame, f)
 }

@@ -182,7 +182,12 @@ func (p *Proxy) accept() {
 			if errors.Is(err, net.ErrClosed) || p.network.ctx.Err() != nil {
 				return
 			}
-			time.Sleep(time.Millisecond) // out of descriptors: try again
+			// Out of descriptors, say: try again a moment later.
+			select {
+			case <-p.network.ctx.Done():
+				return
+			case <-time.After(time.Millisecond):
+			}
 			continue
 		}
 		p.mu.Lock()

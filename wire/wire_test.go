@@ -155,14 +155,14 @@ func (b *bench) log(t testing.TB, want int, options ...kgo.Opt) []string {
 }
 
 // second decides about the second produce request only.
-func second(d func() Decision) (Interceptor, *atomic.Int64) {
+func second(d func() Decision) Interceptor {
 	var n atomic.Int64
 	return InterceptorFunc(func(x *Exchange) Decision {
 		if x.Produce == nil || n.Add(1) != 2 {
 			return Pass()
 		}
 		return d()
-	}), &n
+	})
 }
 
 func TestDecisions(t *testing.T) {
@@ -202,7 +202,7 @@ func TestDecisions(t *testing.T) {
 				if !idempotent {
 					options, want = append(options, kgo.DisableIdempotentWrite()), c.log
 				}
-				interceptor, _ := second(c.decide)
+				interceptor := second(c.decide)
 				defer b.network.Intercept(interceptor)()
 				if err := errors.Join(produce(t, b.client(t, options...), 3)...); err != nil {
 					t.Fatalf("the client gave up: %v", err)
@@ -266,7 +266,7 @@ func TestEveryProduceVersionIsDecodedAndRefused(t *testing.T) {
 			b := newBench(t, 1)
 			versions := kversion.Stable()
 			versions.SetMaxKeyVersion(0, version)
-			interceptor, _ := second(func() Decision { return Refuse("f", 6, false) })
+			interceptor := second(func() Decision { return Refuse("f", 6, false) })
 			defer b.network.Intercept(interceptor)()
 			if err := errors.Join(produce(t, b.client(t, kgo.MaxVersions(versions)), 3)...); err != nil {
 				t.Fatal(err)
@@ -302,7 +302,7 @@ func TestTheDialerLeadsThroughTheSameWire(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, network, b.direct[slices.Index(b.seeds, address)])
 	}, func(address string) int32 { return int32(slices.Index(b.seeds, address)) })
-	interceptor, _ := second(func() Decision { return LoseResponse("f", false) })
+	interceptor := second(func() Decision { return LoseResponse("f", false) })
 	defer b.network.Intercept(interceptor)()
 	if err := errors.Join(produce(t, b.client(t, kgo.Dialer(dial), kgo.DisableIdempotentWrite()), 3)...); err != nil {
 		t.Fatal(err)
@@ -538,7 +538,7 @@ func FuzzExchange(f *testing.F) {
 
 func FuzzRecords(f *testing.F) {
 	f.Add(make([]byte, batchRecords), "id")
-	f.Fuzz(func(t *testing.T, raw []byte, name string) {
+	f.Fuzz(func(_ *testing.T, raw []byte, name string) {
 		_ = eachHeader(raw, name, func([]byte) {})
 		_ = swapFirstTwo(raw)
 	})

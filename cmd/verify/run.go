@@ -64,7 +64,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	d := scenarios.Default()
 	flags := c.Flags()
 	flags.StringVar(&f.cluster, "cluster", d.Cluster.Provider, "where the brokers run: embedded (in this process)")
-	flags.StringVar(&f.producer, "producer", "", "producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
+	flags.StringVar(&f.producer, "producer", "",
+		"producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
 	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
 	flags.StringVar(&f.faults, "faults", d.Faults.Asked, "faults to inject, or none")
 	flags.DurationVar(&f.duration, "duration", d.Duration, "how long the producers work")
@@ -77,7 +78,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.rate, "rate", d.Workload.Rate, "events a second that all producers together are offered")
 	flags.IntVar(&f.valueSize, "value-size", d.Workload.ValueSize, "size of a value in bytes")
 	flags.StringVar(&f.out, "out", "", "the run directory, created; default: verify-runs/TIME-seedSEED")
-	flags.BoolVar(&f.allowLies, "allow-lies", false, "allow faults that no healthy broker shows: a planted broker is judged then, not Kafka")
+	flags.BoolVar(&f.allowLies, "allow-lies", false,
+		"allow faults that no healthy broker shows: a planted broker is judged then, not Kafka")
 	flags.BoolVar(&f.json, "json", false, "print verdict.json on standard output")
 	flags.BoolVar(&f.verbose, "verbose", false, "list every promise, assumption and fault")
 }
@@ -88,7 +90,8 @@ func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario
 	s := scenarios.Default()
 	if len(args) == 1 {
 		if !strings.ContainsAny(args[0], "./\\") {
-			return s, usageError{fmt.Errorf("there is no scenario named %q; name a scenario file (.yaml), or none for the default", args[0])}
+			return s, usageError{fmt.Errorf("there is no scenario named %q; name a scenario file (.yaml), or none for the default",
+				args[0])}
 		}
 		var err error
 		if s, err = scenarios.Load(args[0]); err != nil {

@@ -335,7 +335,7 @@ func TestWrongInputIsRefusedWithItsReason(t *testing.T) {
 		{"a scenario that is not there", []string{"run", filepath.Join(folder, "none.yaml")}, "none.yaml"},
 		{"a scenario that is none", []string{"run", write("bad.yaml", "format: other\n")}, "format"},
 		{"a scenario with a misspelt setting", []string{"run", write("typo.yaml", "format: ackproof-scenario/1\nprodcer: {}\n")}, "prodcer"},
-		{"an unknown fault", []string{"run", "--faults", "lost-respones"}, "lost-response"},
+		{"an unknown fault", []string{"run", "--faults", "lost-answer"}, "lost-response"},
 		{"an unknown setting of a fault", []string{"run", "--faults", "refuse:err=X"}, "err"},
 		{"an unknown Kafka error", []string{"run", "--faults", "refuse:error=OOPS"}, "OOPS"},
 		{"an unknown property", []string{"run", "--producer", "ack=all"}, "acks"},
