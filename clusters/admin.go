@@ -5,6 +5,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -76,8 +77,8 @@ func awaitLeaders(ctx context.Context, c Cluster, topic string, partitions int32
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for a leader of each of the %d partitions of %s, %d have one (last error: %v): %w",
-				partitions, topic, led, err, context.Cause(ctx))
+			return fmt.Errorf("waiting for a leader of each of the %d partitions of %s, %d have one: %w",
+				partitions, topic, led, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:
 		}
 	}
@@ -162,7 +163,8 @@ func missingOf(topic *kmsg.MetadataResponseTopic) (what []string) {
 		case p.Leader < 0:
 			what = append(what, fmt.Sprintf("%s/%d has no leader", name, p.Partition))
 		case len(p.ISR) < len(p.Replicas):
-			what = append(what, fmt.Sprintf("%s/%d has %d of %d replicas in sync", name, p.Partition, len(p.ISR), len(p.Replicas)))
+			what = append(what, fmt.Sprintf("%s/%d has %d of %d replicas in sync", name, p.Partition,
+				len(p.ISR), len(p.Replicas)))
 		}
 	}
 	return what

@@ -85,10 +85,10 @@ const NoLeader = -1
 // Name gives "topic/partition".
 func (l Leader) Name() string { return fmt.Sprintf("%s/%d", l.Topic, l.Partition) }
 
-// ErrClosed: the cluster is closed.
+// ErrClosed says that the cluster is closed.
 var ErrClosed = errors.New("the cluster is closed")
 
-// ErrAway: the broker has left already.
+// ErrAway says that the broker has left already.
 var ErrAway = errors.New("the broker is away")
 
 // LeaderOf gives the leader of one partition; an error where the partition does

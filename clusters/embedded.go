@@ -116,7 +116,7 @@ func StartEmbedded(ctx context.Context, options EmbeddedOptions) (_ *Embedded, e
 		}
 		c.nodes = append(c.nodes, node)
 	}
-	if c.fake, err = c.startFake(); err != nil {
+	if c.fake, err = c.startFake(ctx); err != nil {
 		return nil, err
 	}
 	if c.admin, err = newAdmin(c.Bootstrap()); err != nil {
@@ -144,7 +144,8 @@ func (c *Embedded) describe(brokers int, version string) {
 }
 
 // startFake starts kfake on the nodes' listeners, on the present disk.
-func (c *Embedded) startFake() (*kfake.Cluster, error) {
+func (c *Embedded) startFake(ctx context.Context) (*kfake.Cluster, error) {
+	ctx = context.WithoutCancel(ctx) // a broker that returns listens again, long after the start
 	next := 0
 	var turn sync.Mutex
 	options := []kfake.Opt{
@@ -156,11 +157,11 @@ func (c *Embedded) startFake() (*kfake.Cluster, error) {
 			defer turn.Unlock()
 			if next < len(c.nodes) { // the brokers of the start, by their ids
 				next++
-				return c.nodes[next-1].listen()
+				return c.nodes[next-1].listen(ctx)
 			}
 			for _, node := range c.nodes { // one that returns
 				if node.returning.Load() {
-					return node.listen()
+					return node.listen(ctx)
 				}
 			}
 			return nil, errors.New("no broker of this id is expected")

@@ -117,7 +117,7 @@ func (c *Embedded) RestartLosingSuffix(ctx context.Context) ([]LostSuffix, error
 	if err != nil {
 		return nil, err
 	}
-	if err := c.restart(); err != nil {
+	if err := c.restart(ctx); err != nil {
 		return nil, fmt.Errorf("restarting the brokers without the last part of their logs: %w", err)
 	}
 	if err := c.electAbove(ctx, before); err != nil {
@@ -152,7 +152,7 @@ func (c *Embedded) canRestart() error {
 }
 
 // restart stops kfake and starts it again on the marked logs.
-func (c *Embedded) restart() error {
+func (c *Embedded) restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -164,7 +164,7 @@ func (c *Embedded) restart() error {
 	}
 	c.fake = nil
 	c.disk.current, c.disk.marked = c.disk.marked, ""
-	fake, err := c.startFake()
+	fake, err := c.startFake(ctx)
 	if err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@ func newEmbeddedNode(ctx context.Context, network *wire.Network, id int32) (*emb
 }
 
 // listen opens a listener for kfake and leads the proxy to it.
-func (n *embeddedNode) listen() (net.Listener, error) {
+func (n *embeddedNode) listen(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
-	inner, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	inner, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("opening the listener of broker %d: %w", n.id, err)
 	}

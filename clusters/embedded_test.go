@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +24,9 @@ import (
 
 // limit bounds every test.
 const limit = 30 * time.Second
+
+// topic is the topic of most tests.
+const topic = "orders"
 
 func start(t *testing.T, options clusters.EmbeddedOptions) (*clusters.Embedded, context.Context) {
 	t.Helper()
@@ -39,9 +44,9 @@ func start(t *testing.T, options clusters.EmbeddedOptions) (*clusters.Embedded, 
 	return c, ctx
 }
 
-func create(ctx context.Context, t *testing.T, c clusters.Cluster, name string, partitions int32) {
+func create(ctx context.Context, t *testing.T, c clusters.Cluster, partitions int32) {
 	t.Helper()
-	if err := c.CreateTopic(ctx, clusters.Topic{Name: name, Partitions: partitions, ReplicationFactor: 3,
+	if err := c.CreateTopic(ctx, clusters.Topic{Name: topic, Partitions: partitions, ReplicationFactor: 3,
 		Properties: map[string]string{"min.insync.replicas": "2"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +65,7 @@ func client(t *testing.T, c clusters.Cluster, options ...kgo.Opt) *kgo.Client {
 
 // produce sends records "first" to "last-1" to partition 0 and fails unless every
 // one is acknowledged.
-func produce(ctx context.Context, t *testing.T, client *kgo.Client, topic string, first, last int) {
+func produce(ctx context.Context, t *testing.T, client *kgo.Client, first, last int) {
 	t.Helper()
 	for i := first; i < last; i++ {
 		record := &kgo.Record{Topic: topic, Partition: 0, Value: []byte(fmt.Sprint(i))}
@@ -71,7 +76,7 @@ func produce(ctx context.Context, t *testing.T, client *kgo.Client, topic string
 }
 
 // read reads partition 0 from its start to its end.
-func read(ctx context.Context, t *testing.T, c clusters.Cluster, topic string) []string {
+func read(ctx context.Context, t *testing.T, c clusters.Cluster) []string {
 	t.Helper()
 	ends, err := c.LogEnds(ctx, topic)
 	if err != nil {
@@ -109,10 +114,10 @@ func eventually(ctx context.Context, t *testing.T, condition func() error) {
 
 func TestClientsSeeOnlyTheProxies(t *testing.T) {
 	c, ctx := start(t, clusters.EmbeddedOptions{})
-	create(ctx, t, c, "orders", 3)
+	create(ctx, t, c, 3)
 	producer := client(t, c)
-	produce(ctx, t, producer, "orders", 0, 10)
-	if got := read(ctx, t, c, "orders"); len(got) != 10 || got[9] != "9" {
+	produce(ctx, t, producer, 0, 10)
+	if got := read(ctx, t, c); len(got) != 10 || got[9] != "9" {
 		t.Errorf("the log holds %v", got)
 	}
 	brokers, err := kadm.NewClient(producer).ListBrokers(ctx)
@@ -169,7 +174,7 @@ func TestTopicPropertiesAreThoseInForce(t *testing.T) {
 
 func TestTopicsThatAreRefused(t *testing.T) {
 	c, ctx := start(t, clusters.EmbeddedOptions{})
-	create(ctx, t, c, "orders", 1)
+	create(ctx, t, c, 1)
 	for _, bad := range []struct {
 		name  string
 		topic clusters.Topic
@@ -197,9 +202,9 @@ func TestTopicsThatAreRefused(t *testing.T) {
 
 func TestAMovedLeaderIsFollowed(t *testing.T) {
 	c, ctx := start(t, clusters.EmbeddedOptions{})
-	create(ctx, t, c, "orders", 1)
+	create(ctx, t, c, 1)
 	producer := client(t, c)
-	produce(ctx, t, producer, "orders", 0, 5)
+	produce(ctx, t, producer, 0, 5)
 	before, err := clusters.LeaderOf(ctx, c, "orders", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -212,8 +217,8 @@ func TestAMovedLeaderIsFollowed(t *testing.T) {
 	if err != nil || after.Broker != to || after.Epoch <= before.Epoch {
 		t.Errorf("the leader is %+v after %+v (%v)", after, before, err)
 	}
-	produce(ctx, t, producer, "orders", 5, 10)
-	if got := read(ctx, t, c, "orders"); len(got) != 10 {
+	produce(ctx, t, producer, 5, 10)
+	if got := read(ctx, t, c); len(got) != 10 {
 		t.Errorf("the log holds %v", got)
 	}
 }
@@ -222,9 +227,9 @@ func TestABrokerLeavesAndReturns(t *testing.T) {
 	for broker := range int32(3) {
 		t.Run(fmt.Sprintf("broker %d", broker), func(t *testing.T) {
 			c, ctx := start(t, clusters.EmbeddedOptions{})
-			create(ctx, t, c, "orders", 3)
+			create(ctx, t, c, 3)
 			producer := client(t, c)
-			produce(ctx, t, producer, "orders", 0, 5)
+			produce(ctx, t, producer, 0, 5)
 			if err := c.Leave(ctx, broker); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +248,7 @@ func TestABrokerLeavesAndReturns(t *testing.T) {
 					t.Errorf("%s is led by broker %d, which is away", l.Name(), broker)
 				}
 			}
-			produce(ctx, t, producer, "orders", 5, 10)
+			produce(ctx, t, producer, 5, 10)
 			if err := c.Return(ctx, broker); err != nil {
 				t.Fatal(err)
 			}
@@ -254,8 +259,8 @@ func TestABrokerLeavesAndReturns(t *testing.T) {
 			if err := c.MoveLeader(ctx, "orders", 0, broker); err != nil {
 				t.Fatal(err)
 			}
-			produce(ctx, t, producer, "orders", 10, 15)
-			if got := read(ctx, t, c, "orders"); len(got) != 15 {
+			produce(ctx, t, producer, 10, 15)
+			if got := read(ctx, t, c); len(got) != 15 {
 				t.Errorf("the log holds %v", got)
 			}
 		})
@@ -277,11 +282,11 @@ func TestTheLastBrokerCannotLeave(t *testing.T) {
 
 func TestRestartLosingSuffix(t *testing.T) {
 	c, ctx := start(t, clusters.EmbeddedOptions{Disk: true})
-	create(ctx, t, c, "orders", 2)
+	create(ctx, t, c, 2)
 	producer := client(t, c)
 	for round := range 2 { // a second time on what the first one left
 		base := round * 100
-		produce(ctx, t, producer, "orders", base, base+5)
+		produce(ctx, t, producer, base, base+5)
 		before, err := clusters.LeaderOf(ctx, c, "orders", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -289,7 +294,7 @@ func TestRestartLosingSuffix(t *testing.T) {
 		if err := c.MarkLogs(ctx); err != nil {
 			t.Fatal(err)
 		}
-		produce(ctx, t, producer, "orders", base+5, base+8)
+		produce(ctx, t, producer, base+5, base+8)
 		addresses := c.Bootstrap()
 		lost, err := c.RestartLosingSuffix(ctx)
 		if err != nil {
@@ -306,10 +311,10 @@ func TestRestartLosingSuffix(t *testing.T) {
 			t.Errorf("the leader is %+v after %+v (%v)", after, before, err)
 		}
 		eventually(ctx, t, func() error { return c.Whole(ctx) })
-		produce(ctx, t, producer, "orders", base+8, base+10)
+		produce(ctx, t, producer, base+8, base+10)
 	}
 	want := "0 1 2 3 4 8 9 100 101 102 103 104 108 109"
-	if got := strings.Join(read(ctx, t, c, "orders"), " "); got != want {
+	if got := strings.Join(read(ctx, t, c), " "); got != want {
 		t.Errorf("the log holds %s, want %s", got, want)
 	}
 }
@@ -333,7 +338,7 @@ func TestCloseUndoesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create(ctx, t, c, "orders", 1)
+	create(ctx, t, c, 1)
 	if left, err := filepath.Glob(filepath.Join(temporary, "*")); err != nil || len(left) != 1 {
 		t.Fatalf("while it runs there is %v (%v)", left, err)
 	}
@@ -371,4 +376,107 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
 		t.Errorf("there is %v left (%v)", left, err)
 	}
+}
+
+func TestEveryPropertyThatIsTakenIsInForce(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	want := map[string]string{
+		"cleanup.policy": "compact", "compression.type": "zstd", "delete.retention.ms": "1000", "max.message.bytes": "2000",
+		"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1", "retention.bytes": "3000", "retention.ms": "4000",
+		"segment.bytes": "5000", "segment.ms": "6000", "unclean.leader.election.enable": "true",
+	}
+	if err := c.CreateTopic(ctx, clusters.Topic{Name: topic, Partitions: 1, ReplicationFactor: 3, Properties: want}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.TopicProperties(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s is %q, want %q", name, got[name], value)
+		}
+	}
+}
+
+func TestLogEndsAreThoseOfEachPartition(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	create(ctx, t, c, 3)
+	produce(ctx, t, client(t, c), 0, 7)
+	ends, err := c.LogEnds(ctx, topic)
+	if err != nil || !slices.Equal(ends, []int64{7, 0, 0}) {
+		t.Errorf("the log ends are %v (%v)", ends, err)
+	}
+	if _, err := c.LogEnds(ctx, "nowhere"); err == nil {
+		t.Error("a topic that does not exist has log ends")
+	}
+}
+
+func TestEverythingMayBeCalledAtOnce(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{Disk: true})
+	create(ctx, t, c, 3)
+	var calling sync.WaitGroup
+	for worker := range int32(3) {
+		calling.Go(func() {
+			for range 10 {
+				// Each may be refused because of what the others do.
+				_ = c.Leave(ctx, worker)
+				_ = c.MoveLeader(ctx, topic, worker, (worker+1)%3)
+				_ = c.MarkLogs(ctx)
+				if _, err := c.Leaders(ctx, topic); err != nil {
+					t.Error(err)
+				}
+				if err := c.Return(ctx, worker); err != nil {
+					t.Errorf("broker %d did not return: %v", worker, err)
+				}
+				_, _ = c.RestartLosingSuffix(ctx)
+			}
+		})
+	}
+	calling.Wait()
+	eventually(ctx, t, func() error { return c.Whole(ctx) })
+	produce(ctx, t, client(t, c), 0, 3)
+}
+
+func TestClosingWhileEverythingIsCalledEnds(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	create(ctx, t, c, 3)
+	var calling sync.WaitGroup
+	for worker := range int32(3) {
+		calling.Go(func() {
+			for {
+				if _, err := c.Leaders(ctx, topic); errors.Is(err, clusters.ErrClosed) {
+					return
+				}
+				_ = c.Leave(ctx, worker)  // refused for the last one
+				_ = c.Return(ctx, worker) // refused once it is closed
+			}
+		})
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	calling.Wait()
+}
+
+func TestNoGoroutineOutlivesClose(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	create(ctx, t, c, 3)
+	producer := client(t, c)
+	produce(ctx, t, producer, 0, 3)
+	producer.Close()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(ctx, t, func() error {
+		all := make([]byte, 1<<20)
+		for _, stack := range strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n") {
+			for _, of := range []string{"pkg/kfake.", "ackproof/wire.", "pkg/kgo."} {
+				if strings.Contains(stack, of) {
+					return fmt.Errorf("a goroutine of %s is left:\n%s", of, stack)
+				}
+			}
+		}
+		return nil
+	})
 }

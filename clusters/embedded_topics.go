@@ -68,8 +68,9 @@ func checkEmbeddedTopic(t Topic) error {
 	}
 	if replicas, given := t.Properties[minInsyncReplicas]; given && t.ReplicationFactor > 0 {
 		if n, err := strconv.ParseInt(replicas, 10, 64); err == nil && n > int64(t.ReplicationFactor) {
-			return fmt.Errorf("creating topic %s: %s is %d and the replication factor %d: Kafka would refuse every write with acks=all "+
-				"(NOT_ENOUGH_REPLICAS), and the embedded cluster cannot", t.Name, minInsyncReplicas, n, t.ReplicationFactor)
+			return fmt.Errorf("creating topic %s: %s is %d and the replication factor %d: Kafka would refuse every "+
+				"write with acks=all (NOT_ENOUGH_REPLICAS), and the embedded cluster cannot",
+				t.Name, minInsyncReplicas, n, t.ReplicationFactor)
 		}
 	}
 	return nil

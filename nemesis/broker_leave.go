@@ -19,7 +19,7 @@ func brokerLeave() Fault {
 		Name: "broker-leave",
 		Doc:  "a broker closes its listener and its connections, its leaderships move; it returns under its id",
 		Settings: []Setting{
-			nodeOr("broker", randomOne, "the broker, a drawn one, or the one that leads partition", randomOne, leaderBroker),
+			nodeOr("broker", leaderBroker, "the broker, the one that leads partition, or a drawn one", leaderBroker, randomOne),
 			partitionFilter(randomOne, "with broker=leader: whose leader", randomOne),
 		},
 		available: func(c clusters.Cluster, _ Settings) error {
@@ -130,6 +130,6 @@ func (d *departure) Evidence() Evidence {
 	if d.returned {
 		back = "it returned"
 	}
-	return Evidence{Bit: true, Text: fmt.Sprintf("broker %d left: it led %d of %d partitions before and %d while it was away; %s",
-		d.broker, d.ledBefore, d.all, d.ledAway, back)}
+	return Evidence{Bit: true, Text: fmt.Sprintf("broker %d left: it led %d of %d partitions before and %d while it was "+
+		"away; %s", d.broker, d.ledBefore, d.all, d.ledAway, back)}
 }

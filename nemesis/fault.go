@@ -28,6 +28,11 @@ type Fault struct {
 	// (clusters.EmbeddedOptions.Disk).
 	NeedsDisk bool
 
+	// Pauses: a client may send nothing for seconds after it (franz-go waits for
+	// metadata up to five seconds after an error answer), so that a fault that comes
+	// soon after would find nothing to act on.
+	Pauses bool
+
 	// lie says why a fault with these settings is a lie; "": it is legal. Nil:
 	// Planted decides.
 	lie func(s Settings, acks string) string

@@ -25,7 +25,8 @@ func lieOnProduce(name, doc string, decide func(name string, took func()) wire.D
 }
 
 func acknowledgeUnwritten() Fault {
-	return lieOnProduce("acknowledge-unwritten", "a produce is acknowledged, and the broker never has it", wire.AcknowledgeUnwritten)
+	return lieOnProduce("acknowledge-unwritten", "a produce is acknowledged, and the broker never has it",
+		wire.AcknowledgeUnwritten)
 }
 
 func writeTwice() Fault {
@@ -33,7 +34,8 @@ func writeTwice() Fault {
 }
 
 func swapBatches() Fault {
-	return lieOnProduce("swap-batches", "the broker appends two produces of one connection in the wrong order", wire.SwapBatches)
+	return lieOnProduce("swap-batches", "the broker appends two produces of one connection in the wrong order",
+		wire.SwapBatches)
 }
 
 func corruptByte() Fault {

@@ -220,8 +220,8 @@ func CheckLies(asked []Asked, acks string, allowed bool) error {
 			return err
 		}
 		if why := fault.Lie(settings, acks); why != "" {
-			lies = append(lies, fmt.Errorf("%s is a lie (%s); it needs --allow-lies, and the verdict is then about a planted broker",
-				a, why))
+			lies = append(lies, fmt.Errorf("%s is a lie (%s); it needs --allow-lies, and the verdict is then about "+
+				"a planted broker", a, why))
 		}
 	}
 	return errors.Join(lies...)

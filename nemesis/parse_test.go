@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, says string }{
-		{"an unknown fault, with the nearest name", "lost-responce", `did you mean "lost-response"?`},
+		{"an unknown fault, with the nearest name", "lost-respons", `did you mean "lost-response"?`},
 		{"an unknown fault, with the list", "gremlins", "move-leader"},
 		{"an unknown setting, with the nearest name", "lost-response:evry=3", `did you mean "every"?`},
 		{"an unknown setting, with the list", "lost-response:colour=red", "it has: mode, api, every"},

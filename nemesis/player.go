@@ -166,7 +166,7 @@ func (p *Player) Play(ctx context.Context) error {
 	if ended == nil {
 		ended = ctx.Err()
 	}
-	return errors.Join(append(errs, p.failed(), ended)...)
+	return errors.Join(errors.Join(errs...), p.failed(), ended)
 }
 
 // awaitEarlier waits until the faults that were to be over by now are.

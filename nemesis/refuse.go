@@ -14,10 +14,12 @@ func refuse() Fault {
 		Name: "refuse",
 		Doc:  "a produce is answered with an error, without the broker's having it, or after the broker served it",
 		Settings: append([]Setting{
-			errorName("error", "NOT_LEADER_OR_FOLLOWER", "the error; one that a healthy broker could not answer with there is a lie"),
+			errorName("error", "NOT_LEADER_OR_FOLLOWER",
+				"the error; one that a healthy broker could not answer with there is a lie"),
 			boolean("after", "false", "after the broker served it"),
 		}, aimSettings("5")...),
-		lie: lieOfRefusal,
+		Pauses: true,
+		lie:    lieOfRefusal,
 		aim: func(_ context.Context, env *Environment, s Settings) (Injection, error) {
 			code, after := s.errorCode("error").Code, s.is("after", "true")
 			return newWireFault(env, s, func(*wire.Exchange) wire.Decision { return wire.Refuse(env.ID, code, after) }), nil

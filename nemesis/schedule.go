@@ -4,6 +4,7 @@
 package nemesis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -80,8 +81,8 @@ func Draw(asked []Asked, duration time.Duration, seed int64, options Options) (S
 		window = DefaultWindow
 	}
 	if slot := (until - from) / time.Duration(len(asked)); !options.Overlap && slot < shortestSlot {
-		return nil, fmt.Errorf("drawing a schedule: %d faults in a run of %s leave %s for each; ask for fewer, or a longer run",
-			len(asked), duration, slot)
+		return nil, fmt.Errorf("drawing a schedule: %d faults in a run of %s leave %s for each; ask for fewer, "+
+			"or a longer run", len(asked), duration, slot)
 	}
 	random := rand.New(rand.NewPCG(uint64(seed), scheduleStream))
 	var schedule Schedule
@@ -122,19 +123,29 @@ func share(d time.Duration, random *rand.Rand, least, most int64) time.Duration 
 	return time.Duration(int64(d) / 10_000 * percent)
 }
 
-// order gives count faults: rounds of all that were asked for, each shuffled, so
-// that they occur equally often and none twice in a row where there is another.
+// order gives count faults: rounds of all that were asked for, each shuffled, with
+// those after which clients pause at its end, so that all occur equally often, none
+// twice in a row where there is another, and each finds traffic in the first round.
 func order(asked []Asked, count int, random *rand.Rand) []Asked {
 	ordered := make([]Asked, 0, count)
 	for len(ordered) < count {
 		round := slices.Clone(asked)
 		random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		slices.SortStableFunc(round, func(a, b Asked) int { return cmp.Compare(pauses(a), pauses(b)) })
 		if n := len(ordered); n > 0 && len(round) > 1 && ordered[n-1].String() == round[0].String() {
 			round[0], round[1] = round[1], round[0]
 		}
 		ordered = append(ordered, round...)
 	}
 	return ordered[:count]
+}
+
+// pauses gives 1 for a fault after which clients may pause, else 0.
+func pauses(a Asked) int {
+	if fault, err := Find(a.Name); err == nil && fault.Pauses {
+		return 1
+	}
+	return 0
 }
 
 // fixed takes the times that were given.

@@ -119,6 +119,18 @@ func TestAScheduleSurvivesYAML(t *testing.T) {
 	})
 }
 
+func TestWhatMakesClientsPauseComesLastInTheFirstRound(t *testing.T) {
+	for seed := range int64(20) {
+		schedule, err := Draw([]Asked{{Name: "refuse"}, {Name: "cut-before"}, {Name: "move-leader"}}, 3*time.Second, seed, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(schedule) != 3 || schedule[2].Fault != "refuse" {
+			t.Errorf("seed %d: the schedule is %v", seed, schedule)
+		}
+	}
+}
+
 func TestSeedsGiveDifferentSchedules(t *testing.T) {
 	asked := []Asked{{Name: "lost-response"}, {Name: "cut-before"}, {Name: "move-leader"}}
 	one, err := Draw(asked, 20*time.Second, 1, Options{})

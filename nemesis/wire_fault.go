@@ -225,10 +225,11 @@ func (w *wireFault) Evidence() Evidence {
 	case w.acted == 0:
 		return Evidence{Text: fmt.Sprintf("it acted on none of the %d requests that it saw", w.seen)}
 	case w.countsEffects && w.effect == 0:
-		return Evidence{Text: fmt.Sprintf("it was tried on %d of the %d requests that it saw, and took effect on none", w.acted, w.seen)}
+		return Evidence{Text: fmt.Sprintf("it was tried on %d of the %d requests that it saw, and took effect on none",
+			w.acted, w.seen)}
 	case w.countsEffects:
-		return Evidence{Bit: true, Text: fmt.Sprintf("it took effect %d times, tried on %d of the %d requests that it saw (%s)",
-			w.effect, w.acted, w.seen, byBroker(w.brokers))}
+		return Evidence{Bit: true, Text: fmt.Sprintf("it took effect %d times, tried on %d of the %d requests "+
+			"that it saw (%s)", w.effect, w.acted, w.seen, byBroker(w.brokers))}
 	}
 	return Evidence{Bit: true, Text: fmt.Sprintf("it acted on %d of the %d requests that it saw (%s)",
 		w.acted, w.seen, byBroker(w.brokers))}
