@@ -62,6 +62,29 @@ func BenchmarkEncodeLine(b *testing.B) {
 	}
 }
 
+func BenchmarkDecodeLine(b *testing.B) {
+	const n = 1 << 12
+	var raw [][]byte
+	for _, line := range benchmarkLines(n) {
+		raw = append(raw, encode(b, line))
+	}
+	for _, fast := range []bool{true, false} {
+		b.Run(map[bool]string{true: "fast", false: "careful"}[fast], func(b *testing.B) {
+			d := newDecoder()
+			read := d.decode
+			if fast {
+				read = d.decodeFast
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				if _, err := read(raw[i&(n-1)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkReadHistory(b *testing.B) {
 	for _, compressed := range []bool{true, false} {
 		b.Run(map[bool]string{true: "zstd", false: "text"}[compressed], func(b *testing.B) {

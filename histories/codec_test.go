@@ -228,6 +228,9 @@ func TestALineIsRefused(t *testing.T) {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %q, want %q in it", err, c.want)
 			}
+			if line, errFast := newDecoder().decodeFast([]byte(c.raw)); line != nil || fmt.Sprint(errFast) != err.Error() {
+				t.Errorf("read fast it is %+v, %v; want %v", line, errFast, err)
+			}
 		})
 	}
 }
@@ -278,6 +281,10 @@ func FuzzDecodeLine(f *testing.F) {
 	f.Add([]byte(`{"line":"poll-return","process":"c","number":0,"time":5,"records":[{"topic":"t","records":[[1,"a"],[2,null]]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		line, err := newDecoder().decode(raw)
+		fast, errFast := newDecoder().decodeFast(raw)
+		if !reflect.DeepEqual(line, fast) || fmt.Sprint(err) != fmt.Sprint(errFast) {
+			t.Fatalf("%q is read as %+v, %v; fast as %+v, %v", raw, line, err, fast, errFast)
+		}
 		if err != nil || line == nil {
 			return
 		}

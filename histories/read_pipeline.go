@@ -439,7 +439,7 @@ func (c *chunk) decode(d *decoder, name string, header int64) {
 
 // decodeLine decodes one line; false: it is not whole.
 func (c *chunk) decodeLine(d *decoder, name string, raw []byte, at place) bool {
-	line, err := d.decode(raw)
+	line, err := d.decodeFast(raw)
 	switch {
 	case err == nil && line == nil: // of an unknown kind
 		return true
