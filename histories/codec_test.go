@@ -96,7 +96,8 @@ func mutate(value reflect.Value, path string, check func(path string)) {
 			with(value, reflect.ValueOf(OutcomeInfo), path, check)
 			return
 		}
-		for _, text := range []string{"x", "a \"quoted\" \\ back\x00\x1f\t\n", "snow \u2603 \U0001F600 \u2028 \ufffd", "null"} {
+		for _, text := range []string{"x", "a \"quoted\" \\ back\x00\x1f\t\n", "snow \u2603 \U0001F600 \u2028 \ufffd",
+			"null"} {
 			with(value, reflect.ValueOf(text).Convert(value.Type()), path, check)
 		}
 	case reflect.Bool:
@@ -163,12 +164,14 @@ func TestEveryFieldOfTheHeaderSurvives(t *testing.T) {
 }
 
 func TestBytesThatAreNoTextBecomeReplacementCharacters(t *testing.T) {
-	sent := &Send{OperationID: OperationID{"p\xff", 0}, Event: "e\xc3\x28", Topic: "t\x80", Partition: Unknown, Rank: Unknown}
+	sent := &Send{OperationID: OperationID{"p\xff", 0}, Event: "e\xc3\x28", Topic: "t\x80", Partition: Unknown,
+		Rank: Unknown}
 	got, err := newDecoder().decode(encode(t, sent))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Send{OperationID: OperationID{"p\ufffd", 0}, Event: "e\ufffd(", Topic: "t\ufffd", Partition: Unknown, Rank: Unknown}
+	want := &Send{OperationID: OperationID{"p\ufffd", 0}, Event: "e\ufffd(", Topic: "t\ufffd", Partition: Unknown,
+		Rank: Unknown}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, want %+v", got, want)
 	}
@@ -193,25 +196,35 @@ func TestALineIsRefused(t *testing.T) {
 		{"that is a second header", `{"line":"header"}`, "a second header line"},
 		{"whose required field is missing", `{"line":"note"}`, `note: field "time": is missing`},
 		{"that has a field twice", `{"line":"note","time":5,"time":6}`, `note: field "time": is there twice`},
-		{"whose number is a text", `{"line":"note","time":"5"}`, `note: field "time": want a whole number, found a JSON string`},
-		{"whose number is null", `{"line":"note","time":null}`, `note: field "time": want a whole number, found a JSON null`},
+		{"whose number is a text", `{"line":"note","time":"5"}`,
+			`note: field "time": want a whole number, found a JSON string`},
+		{"whose number is null", `{"line":"note","time":null}`,
+			`note: field "time": want a whole number, found a JSON null`},
 		{"whose number is a fraction", `{"line":"note","time":1.5}`, `note: field "time": want a whole number`},
 		{"whose number has an exponent", `{"line":"note","time":1e3}`, `note: field "time": want a whole number`},
-		{"whose number is NaN", `{"line":"note","time":NaN}`, `note: field "time": want a whole number, found no JSON value`},
+		{"whose number is NaN", `{"line":"note","time":NaN}`,
+			`note: field "time": want a whole number, found no JSON value`},
 		{"whose number is infinite", `{"line":"note","time":-Infinity}`, `note: field "time"`},
-		{"whose number has more than 64 bits", `{"line":"note","time":9223372036854775808}`, `note: field "time": want a whole number of 64 bits`},
+		{"whose number has more than 64 bits", `{"line":"note","time":9223372036854775808}`,
+			`note: field "time": want a whole number of 64 bits`},
 		{"whose number is huge", `{"line":"note","time":` + strings.Repeat("9", 400) + `}`, `note: field "time"`},
-		{"whose number does not fit into the field", `{"line":"attempt","process":"p","time":0,"end":0,"epoch":32768}`, `attempt: field "epoch": 32768 is too large`},
-		{"whose text is a number", `{"line":"note","time":5,"text":5}`, `note: field "text": want a text, found a JSON number`},
-		{"whose truth is a text", `{"line":"producer-close","name":"p","time":5,"crashed":"yes"}`, `field "crashed": want true or false`},
+		{"whose number does not fit into the field", `{"line":"attempt","process":"p","time":0,"end":0,"epoch":32768}`,
+			`attempt: field "epoch": 32768 is too large`},
+		{"whose text is a number", `{"line":"note","time":5,"text":5}`,
+			`note: field "text": want a text, found a JSON number`},
+		{"whose truth is a text", `{"line":"producer-close","name":"p","time":5,"crashed":"yes"}`,
+			`field "crashed": want true or false`},
 		{"whose map is a list", `{"line":"consumer","name":"p","time":5,"properties":[]}`, `field "properties"`},
-		{"whose map has a number", `{"line":"consumer","name":"p","time":5,"properties":{"a":1}}`, `field "properties": want a text`},
-		{"whose outcome is no outcome", `{"line":"send-return","process":"p","number":0,"time":0,"stated":"maybe"}`, `field "stated": want "ok", "fail" or "info", found "maybe"`},
+		{"whose map has a number", `{"line":"consumer","name":"p","time":5,"properties":{"a":1}}`,
+			`field "properties": want a text`},
+		{"whose outcome is no outcome", `{"line":"send-return","process":"p","number":0,"time":0,"stated":"maybe"}`,
+			`field "stated": want "ok", "fail" or "info", found "maybe"`},
 		{"whose record has no event", `{"line":"final-records","records":[[1]]}`, "found fewer elements"},
 		{"whose record has too much", `{"line":"final-records","records":[[1,"a","b","c"]]}`, "found more elements"},
 		{"whose record's event is a number", `{"line":"final-records","records":[[1,2]]}`, "want a text or null"},
 		{"whose range is open", `{"line":"attempt","process":"p","time":0,"end":0,"sends":[[1]]}`, "found fewer elements"},
-		{"whose range has three ends", `{"line":"attempt","process":"p","time":0,"end":0,"sends":[[1,2,3]]}`, "found more elements"},
+		{"whose range has three ends", `{"line":"attempt","process":"p","time":0,"end":0,"sends":[[1,2,3]]}`,
+			"found more elements"},
 		{"with a wrong field deep inside", `{"line":"poll-return","process":"p","number":0,"time":0,"records":[{"leader_epoch":"x"}]}`, `field "records.leader_epoch"`},
 		{"that two objects share", `{"line":"note","time":5} {"line":"note","time":6}`, "a second JSON value follows"},
 		{"that something follows", `{"line":"note","time":5}}`, "something follows the JSON object"},
@@ -259,7 +272,8 @@ func TestALineIsReadThoughItIsUnusual(t *testing.T) {
 func TestWhatANewerFormatHasIsSkippedAndCounted(t *testing.T) {
 	d := newDecoder()
 	for _, raw := range []string{
-		`{"line":"note","time":5,"zip":1,"zap":2}`, `{"line":"frob","x":[]}`, `{"line":"frob"}`, `{"line":"note","time":5,"zip":1}`,
+		`{"line":"note","time":5,"zip":1,"zap":2}`, `{"line":"frob","x":[]}`, `{"line":"frob"}`,
+		`{"line":"note","time":5,"zip":1}`,
 	} {
 		if _, err := d.decode([]byte(raw)); err != nil {
 			t.Fatal(err)

@@ -138,7 +138,8 @@ func TestAnAnswerIsLegal(t *testing.T) {
 		why   string
 	}{
 		{"a refusal without the append", "NOT_LEADER_OR_FOLLOWER", "1", false, true, ""},
-		{"a refusal after the append: never with acks=1", "NOT_LEADER_OR_FOLLOWER", "1", true, false, "nothing was appended"},
+		{"a refusal after the append: never with acks=1", "NOT_LEADER_OR_FOLLOWER", "1", true, false,
+			"nothing was appended"},
 		{"lost leadership in the wait for the replicas", "NOT_LEADER_OR_FOLLOWER", "all", true, true, ""},
 		{"a refusal that no wait can give", "MESSAGE_TOO_LARGE", "all", true, false, "nothing was appended"},
 		{"too few replicas before the append", "NOT_ENOUGH_REPLICAS", "all", false, true, ""},
@@ -150,9 +151,11 @@ func TestAnAnswerIsLegal(t *testing.T) {
 		{"an acknowledgement after the append", "NONE", "all", true, true, ""},
 		{"an acknowledgement without the append: a lie", "NONE", "all", false, false, "has not had the request"},
 		{"a duplicate after the append", "DUPLICATE_SEQUENCE_NUMBER", "1", true, true, ""},
-		{"a duplicate without the append: a lie", "DUPLICATE_SEQUENCE_NUMBER", "1", false, false, "has not had the request"},
+		{"a duplicate without the append: a lie", "DUPLICATE_SEQUENCE_NUMBER", "1", false, false,
+			"has not had the request"},
 		{"a client's own code: never", "NETWORK_EXCEPTION", "all", true, false, "made up by clients"},
-		{"an answer to something else: never", "GROUP_ID_NOT_FOUND", "all", false, false, "not an answer that a broker gives"},
+		{"an answer to something else: never", "GROUP_ID_NOT_FOUND", "all", false, false,
+			"not an answer that a broker gives"},
 		{"any answer with acks=0: never", "NONE", "0", true, false, "acks=0"},
 		{"with unknown acks what is legal under both", "MESSAGE_TOO_LARGE", "", false, true, ""},
 		{"with unknown acks not what one forbids", "NOT_LEADER_OR_FOLLOWER", "", true, false, "nothing was appended"},

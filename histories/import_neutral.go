@@ -280,6 +280,7 @@ func readNeutralMicroOperation(d *decoder, o *jepsenOperation) error {
 				return d.jx.Null()
 			}
 			err = readInteger(d, &send.offset)
+			send.offset = max(send.offset, Unknown)
 		case "records":
 			err = readNeutralRecords(d, o)
 		default:

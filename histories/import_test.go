@@ -86,109 +86,113 @@ func summary(lines []Line) []string {
 	return all
 }
 
-func TestAJepsenHistoryBecomesLines(t *testing.T) {
-	cases := []struct {
-		rule, text string
-		want       []string
-		notes      []string
-	}{
-		{"a send that was acknowledged, with its offset",
-			`{:index 0 :time 10 :type :invoke :process 0 :f :send :value [[:send 3 7]]}
+// jepsenCases are Jepsen histories with the lines that they become.
+var jepsenCases = []struct {
+	rule, text string
+	want       []string
+	notes      []string
+}{
+	{"a send that was acknowledged, with its offset",
+		`{:index 0 :time 10 :type :invoke :process 0 :f :send :value [[:send 3 7]]}
 			 {:index 1 :time 20 :type :ok :process 0 :f :send :value [[:send 3 [5 7]]]}`,
-			[]string{"producer p0 @10", "send p0:0 @10 3/7 to 3/0 key 3 rank 0", "return p0:0 @20 ok at 0/5"}, nil},
-		{"acknowledgements without an offset, in every notation",
-			`{:time 10 :type :invoke :process 0 :f :send :value [[:send 3 7] [:send 3 8] [:send 4 9]]}
+		[]string{"producer p0 @10", "send p0:0 @10 3/7 to 3/0 key 3 rank 0", "return p0:0 @20 ok at 0/5"}, nil},
+	{"acknowledgements without an offset, in every notation",
+		`{:time 10 :type :invoke :process 0 :f :send :value [[:send 3 7] [:send 3 8] [:send 4 9]]}
 			 {:time 20 :type :ok :process 0 :f :send :value [[:send 3 [nil 7]] [:send 3 8] (:send 4 (2 9))]}`,
-			[]string{"producer p0 @10", "send p0:0 @10 3/7 to 3/0 key 3 rank 0", "send p0:1 @10 3/8 to 3/0 key 3 rank 1",
-				"send p0:2 @10 4/9 to 4/0 key 4 rank 0", "return p0:0 @20 ok at 0/-1", "return p0:1 @20 ok at 0/-1",
-				"return p0:2 @20 ok at 0/2"}, nil},
-		{"a send that failed and one that crashed, with their errors",
-			`{:time 1 :type :invoke :process 0 :f :send :value [[:send "a" 1]]}
+		[]string{"producer p0 @10", "send p0:0 @10 3/7 to 3/0 key 3 rank 0", "send p0:1 @10 3/8 to 3/0 key 3 rank 1",
+			"send p0:2 @10 4/9 to 4/0 key 4 rank 0", "return p0:0 @20 ok at 0/-1", "return p0:1 @20 ok at 0/-1",
+			"return p0:2 @20 ok at 0/2"}, nil},
+	{"a send that failed and one that crashed, with their errors",
+		`{:time 1 :type :invoke :process 0 :f :send :value [[:send "a" 1]]}
 			 {:time 2 :type :fail :process 0 :f :send :value [[:send "a" 1]] :error [:not-leader "gone"]}
 			 {:time 3 :type :invoke :process 0 :f :send :value [[:send "a" 2]]}
 			 {:time 4 :type :info :process 0 :f :send :value [[:send "a" [9 2]]] :error :timeout}`,
-			[]string{"producer p0 @1", "send p0:0 @1 a/1 to a/0 key a rank 0", `return p0:0 @2 fail at 0/-1 [:not-leader "gone"]`,
-				"send p0:1 @3 a/2 to a/0 key a rank 1", "return p0:1 @4 info at 0/9 :timeout"}, nil},
-		{"what was sent is what the completion says, in the place of the invocation",
-			`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send 1 2]]}
+		[]string{"producer p0 @1", "send p0:0 @1 a/1 to a/0 key a rank 0",
+			`return p0:0 @2 fail at 0/-1 [:not-leader "gone"]`,
+			"send p0:1 @3 a/2 to a/0 key a rank 1", "return p0:1 @4 info at 0/9 :timeout"}, nil},
+	{"what was sent is what the completion says, in the place of the invocation",
+		`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send 1 2]]}
 			 {:time 2 :type :invoke :process 1 :f :send :value [[:send 1 3]]}
 			 {:time 3 :type :ok :process 1 :f :send :value [[:send 1 [1 3]]]}
 			 {:time 4 :type :ok :process 0 :f :send :value [[:send 1 [0 "a"]] [:send 2 [0 2]]]}
 			 {:time 5 :type :invoke :process 0 :f :send :value [[:send 1 4]]}
 			 {:time 6 :type :ok :process 0 :f :send :value [[:send 1 [2 4]]]}`,
-			[]string{"producer p1 @2", "send p1:0 @2 1/3 to 1/0 key 1 rank 0", "return p1:0 @3 ok at 0/1",
-				"producer p0 @1", "send p0:0 @1 1/a to 1/0 key 1 rank 0", "send p0:1 @1 2/2 to 2/0 key 2 rank 0",
-				"return p0:0 @4 ok at 0/0", "return p0:1 @4 ok at 0/0", "send p0:2 @5 1/4 to 1/0 key 1 rank 1",
-				"return p0:2 @6 ok at 0/2"}, nil},
-		{"what the completion leaves out may have been sent as well",
-			`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send 1 2]]}
+		[]string{"producer p1 @2", "send p1:0 @2 1/3 to 1/0 key 1 rank 0", "return p1:0 @3 ok at 0/1",
+			"producer p0 @1", "send p0:0 @1 1/a to 1/0 key 1 rank 0", "send p0:1 @1 2/2 to 2/0 key 2 rank 0",
+			"return p0:0 @4 ok at 0/0", "return p0:1 @4 ok at 0/0", "send p0:2 @5 1/4 to 1/0 key 1 rank 1",
+			"return p0:2 @6 ok at 0/2"}, nil},
+	{"what the completion leaves out may have been sent as well",
+		`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send 1 2]]}
 			 {:time 2 :type :ok :process 0 :f :send :value [[:send 1 [0 1]]]}`,
-			[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "send p0:1 @1 1/2 to 1/0 key 1 rank 1",
-				"return p0:0 @2 ok at 0/0", "return p0:1 @2 info at 0/-1"}, nil},
-		{"an operation without a completion: invoked, at the end",
-			`{:time 1 :type :invoke :process 0 :f :txn :value [[:send 1 1] [:poll]]}
+		[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "send p0:1 @1 1/2 to 1/0 key 1 rank 1",
+			"return p0:0 @2 ok at 0/0", "return p0:1 @2 info at 0/-1"}, nil},
+	{"an operation without a completion: invoked, at the end",
+		`{:time 1 :type :invoke :process 0 :f :txn :value [[:send 1 1] [:poll]]}
 			 {:time 2 :type :invoke :process 1 :f :poll :value [[:poll]]}
 			 {:time 3 :type :ok :process 1 :f :poll :value [[:poll {1 [[0 1]]}]]}`,
-			[]string{"consumer p1 @2", "poll p1:0 @2", "polled p1:0 @3 ok 1/0 0=1/1",
-				"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "consumer p0 @1", "poll p0:1 @1"},
-			[]string{"1 operations without a completion"}},
-		{"a process that goes on without its completion",
-			`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1]]}
+		[]string{"consumer p1 @2", "poll p1:0 @2", "polled p1:0 @3 ok 1/0 0=1/1",
+			"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "consumer p0 @1", "poll p0:1 @1"},
+		[]string{"1 operations without a completion"}},
+	{"a process that goes on without its completion",
+		`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1]]}
 			 {:time 2 :type :invoke :process 0 :f :send :value [[:send 1 2]]}
 			 {:time 3 :type :ok :process 0 :f :send :value [[:send 1 [0 2]]]}`,
-			[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "send p0:1 @2 1/2 to 1/0 key 1 rank 1",
-				"return p0:1 @3 ok at 0/0"}, []string{"1 operations without a completion"}},
-		{"the polls of one operation, in order",
-			`{:time 1 :type :invoke :process 2 :f :txn :value [[:poll] [:send 5 1] [:poll]]}
+		[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "send p0:1 @2 1/2 to 1/0 key 1 rank 1",
+			"return p0:1 @3 ok at 0/0"}, []string{"1 operations without a completion"}},
+	{"the polls of one operation, in order",
+		`{:time 1 :type :invoke :process 2 :f :txn :value [[:poll] [:send 5 1] [:poll]]}
 			 {:time 2 :type :ok :process 2 :f :txn :value [[:poll {5 [[0 "b"] [2 :c]], 6 ([1 3])}] [:send 5 [3 1]] [:poll {5 [[3 1]]}]]}`,
-			[]string{"producer p2 @1", "send p2:0 @1 5/1 to 5/0 key 5 rank 0", "consumer p2 @1", "poll p2:1 @1",
-				"return p2:0 @2 ok at 0/3", "polled p2:1 @2 ok 5/0 0=5/b 2=5/:c 6/0 1=6/3 5/0 3=5/1"}, nil},
-		{"polls that failed or crashed",
-			`{:time 1 :type :invoke :process 2 :f :poll :value [[:poll]]}
+		[]string{"producer p2 @1", "send p2:0 @1 5/1 to 5/0 key 5 rank 0", "consumer p2 @1", "poll p2:1 @1",
+			"return p2:0 @2 ok at 0/3", "polled p2:1 @2 ok 5/0 0=5/b 2=5/:c 6/0 1=6/3 5/0 3=5/1"}, nil},
+	{"polls that failed or crashed",
+		`{:time 1 :type :invoke :process 2 :f :poll :value [[:poll]]}
 			 {:time 2 :type :fail :process 2 :f :poll :value [[:poll {5 [[0 1]]}]]}
 			 {:time 3 :type :invoke :process 2 :f :poll :value [[:poll]]}
 			 {:time 4 :type :info :process 2 :f :poll :value nil}`,
-			[]string{"consumer p2 @1", "poll p2:0 @1", "polled p2:0 @2 fail 5/0 0=5/1", "poll p2:1 @3", "polled p2:1 @4 info"}, nil},
-		{"changes of the assignment: at the completion, not where they failed",
-			`{:time 1 :type :invoke :process 0 :f :assign :value [1 2]}
+		[]string{"consumer p2 @1", "poll p2:0 @1", "polled p2:0 @2 fail 5/0 0=5/1", "poll p2:1 @3",
+			"polled p2:1 @4 info"}, nil},
+	{"changes of the assignment: at the completion, not where they failed",
+		`{:time 1 :type :invoke :process 0 :f :assign :value [1 2]}
 			 {:time 2 :type :ok :process 0 :f :assign :value [1 2]}
 			 {:time 3 :type :invoke :process 0 :f :subscribe :value [3]}
 			 {:time 4 :type :fail :process 0 :f :subscribe :value nil}
 			 {:time 5 :type :invoke :process 0 :f :subscribe :value ["x" :y]}
 			 {:time 6 :type :info :process 0 :f :subscribe :value nil}
 			 {:time 7 :type :invoke :process 0 :f :assign :value (4)}`,
-			[]string{"consumer p0 @1", "assign p0 @2 1/0:-1 2/0:-1", "subscribe p0 @6 x/0:-1 :y/0:-1",
-				"assign p0 @7 4/0:-1 without a completion"}, []string{"1 operations without a completion"}},
-		{"rebalances before the poll's records",
-			`{:time 1 :type :invoke :process 0 :f :poll :value [[:poll]]}
+		[]string{"consumer p0 @1", "assign p0 @2 1/0:-1 2/0:-1", "subscribe p0 @6 x/0:-1 :y/0:-1",
+			"assign p0 @7 4/0:-1 without a completion"}, []string{"1 operations without a completion"}},
+	{"rebalances before the poll's records",
+		`{:time 1 :type :invoke :process 0 :f :poll :value [[:poll]]}
 			 {:time 2 :type :ok :process 0 :f :poll :rebalance-log [{:type :assigned :keys [1 2]} {:keys #_old [] , :partitions [{:topic "t"}]}]
 			  :value [[:poll {1 [[0 5]]}]]}`,
-			[]string{"consumer p0 @1", "poll p0:0 @1", "subscribe p0 @2 1/0:-1 2/0:-1 rebalance", "subscribe p0 @2 rebalance",
-				"polled p0:0 @2 ok 1/0 0=1/5"}, nil},
-		{"a crash ends the sessions, and its number may come again",
-			`{:time 1 :type :invoke :process 0 :f :txn :value [[:send 1 1] [:poll]]}
+		[]string{"consumer p0 @1", "poll p0:0 @1", "subscribe p0 @2 1/0:-1 2/0:-1 rebalance", "subscribe p0 @2 rebalance",
+			"polled p0:0 @2 ok 1/0 0=1/5"}, nil},
+	{"a crash ends the sessions, and its number may come again",
+		`{:time 1 :type :invoke :process 0 :f :txn :value [[:send 1 1] [:poll]]}
 			 {:time 2 :type :ok :process 0 :f :txn :value [[:send 1 [0 1]] [:poll {}]]}
 			 {:time 3 :type :invoke :process 0 :f :crash :value nil}
 			 {:time 4 :type :info :process 0 :f :crash :value nil}
 			 {:time 5 :type :invoke :process 0 :f :send :value [[:send 1 2]]}
 			 {:time 6 :type :invoke :process 1 :f :crash}
 			 {:time 7 :type :info :process 1 :f :crash}`,
-			[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "consumer p0 @1", "poll p0:1 @1",
-				"return p0:0 @2 ok at 0/0", "polled p0:1 @2 ok", "consumer-close p0 @4 crashed=true",
-				"producer-close p0 @4 crashed=true", "producer p0#2 @5", "send p0#2:0 @5 1/2 to 1/0 key 1 rank 0"},
-			[]string{"1 operations without a completion"}},
-		{"the nemesis and other functions are counted",
-			`{:time 0 :type :info :process :nemesis :f :start-partition :value {"n1" #{"n2"}}}
+		[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", "consumer p0 @1", "poll p0:1 @1",
+			"return p0:0 @2 ok at 0/0", "polled p0:1 @2 ok", "consumer-close p0 @4 crashed=true",
+			"producer-close p0 @4 crashed=true", "producer p0#2 @5", "send p0#2:0 @5 1/2 to 1/0 key 1 rank 0"},
+		[]string{"1 operations without a completion"}},
+	{"the nemesis and other functions are counted",
+		`{:time 0 :type :info :process :nemesis :f :start-partition :value {"n1" #{"n2"}}}
 			 {:time 1 :type :invoke :process 0 :f :debug-topic-partitions :value {:a [1.5 \[ 2/3 "}" #inst "2020"]}}
 			 {:time 2 :type :info :process :nemesis :f :start-partition :value [:isolated {"n1" #{"n2"}}]}`,
-			nil, []string{"1 entries of other functions ignored", "2 entries without a process number (the nemesis) ignored"}},
-		{"values that differ only in their type stay different",
-			`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send "1" "1"] [:send :1 :1] [:send "a/b" "\"q"] [:send "" -5N]]}`,
-			[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", `send p0:1 @1 "1"/"1" to "1"/0 key "1" rank 0`,
-				"send p0:2 @1 :1/:1 to :1/0 key :1 rank 0", `send p0:3 @1 "a/b"/"\"q" to "a/b"/0 key "a/b" rank 0`,
-				`send p0:4 @1 ""/-5 to ""/0 key "" rank 0`}, []string{"1 operations without a completion"}},
-	}
-	for _, c := range cases {
+		nil, []string{"1 entries of other functions ignored", "2 entries without a process number (the nemesis) ignored"}},
+	{"values that differ only in their type stay different",
+		`{:time 1 :type :invoke :process 0 :f :send :value [[:send 1 1] [:send "1" "1"] [:send :1 :1] [:send "a/b" "\"q"] [:send "" -5N]]}`,
+		[]string{"producer p0 @1", "send p0:0 @1 1/1 to 1/0 key 1 rank 0", `send p0:1 @1 "1"/"1" to "1"/0 key "1" rank 0`,
+			"send p0:2 @1 :1/:1 to :1/0 key :1 rank 0", `send p0:3 @1 "a/b"/"\"q" to "a/b"/0 key "a/b" rank 0`,
+			`send p0:4 @1 ""/-5 to ""/0 key "" rank 0`}, []string{"1 operations without a completion"}},
+}
+
+func TestAJepsenHistoryBecomesLines(t *testing.T) {
+	for _, c := range jepsenCases {
 		t.Run(c.rule, func(t *testing.T) {
 			file := mustOpenBytes(t, "history.edn", []byte(c.text))
 			lines, _, err := ednLines(t, c.text)
@@ -271,26 +275,36 @@ func TestEDNIsReadInEveryNotation(t *testing.T) {
 func TestAWrongEDNHistoryIsSaidWithItsPlace(t *testing.T) {
 	op := func(members string) string { return "{:time 1 :process 0 " + members + "}" }
 	cases := []struct{ rule, text, want string }{
-		{"an operation that is no map", "{:a 1}\n5", `history.edn: line 2 (byte 7 of the text): an operation begins with {, found "5"`},
+		{"an operation that is no map", "{:a 1}\n5",
+			`history.edn: line 2 (byte 7 of the text): an operation begins with {, found "5"`},
 		{"a tagged vector", "{:a 1}\n#x [1]", "line 2 (byte 10 of the text): an operation is a map"},
 		{"a member without a value", "{:a 1 :b}", ":b has no value"},
 		{"brackets that do not match", "{:a [1)}", "')' where ']' is due"},
 		{"something after the vector", "[{:a 1}]\n{:a 2}", "line 2 (byte 9 of the text): something follows the vector"},
 		{"a second vector", "{:a 1}\n[{:a 2}]", "line 2"},
 		{"no type", op(":f :send :value [[:send 1 1]]"), "without a :type"},
-		{"a completion that nobody invoked", op(":type :ok :f :poll :value [[:poll]]"), "process 0 completes an operation that it has not invoked"},
+		{"a completion that nobody invoked", op(":type :ok :f :poll :value [[:poll]]"),
+			"process 0 completes an operation that it has not invoked"},
 		{"a completion of another function", op(":type :invoke :f :assign :value [1]") + op(":type :ok :f :send :value [[:send 1 1]]"), "has not invoked"},
-		{"a completion before its invocation", "{:time 5 :process 0 :type :invoke :f :poll}" + op(":type :ok :f :poll"), "before it invoked it"},
-		{"times that are there and are not", op(":type :invoke :f :poll") + "{:process 0 :type :ok :f :poll}", "some operations have a :time"},
+		{"a completion before its invocation", "{:time 5 :process 0 :type :invoke :f :poll}" + op(":type :ok :f :poll"),
+			"before it invoked it"},
+		{"times that are there and are not", op(":type :invoke :f :poll") + "{:process 0 :type :ok :f :poll}",
+			"some operations have a :time"},
 		{"a time that is a text", `{:time "1" :process 0}`, `want an integer, found "\"1\""`},
 		{"a time of more than 64 bits", "{:time 9223372036854775808 :process 0}", "does not fit into 64 bits"},
-		{"an offset that is a fraction", op(":type :invoke :f :send :value [[:send 1 [1.5 2]]]"), `want an integer, found "1.5"`},
-		{"a value that is a map", op(":type :invoke :f :send :value [[:send 1 {}]]"), "keys and values are integers, strings or keywords"},
-		{"a value that is a float", op(":type :invoke :f :send :value [[:send 1 1.5]]"), "keys and values are integers, strings or keywords"},
-		{"a key that is a symbol", op(":type :invoke :f :send :value [[:send x 1]]"), "keys and values are integers, strings or keywords"},
-		{"a send without a value", op(":type :invoke :f :send :value [[:send 1]]"), "a micro-operation is [:send key value]"},
+		{"an offset that is a fraction", op(":type :invoke :f :send :value [[:send 1 [1.5 2]]]"),
+			`want an integer, found "1.5"`},
+		{"a value that is a map", op(":type :invoke :f :send :value [[:send 1 {}]]"),
+			"keys and values are integers, strings or keywords"},
+		{"a value that is a float", op(":type :invoke :f :send :value [[:send 1 1.5]]"),
+			"keys and values are integers, strings or keywords"},
+		{"a key that is a symbol", op(":type :invoke :f :send :value [[:send x 1]]"),
+			"keys and values are integers, strings or keywords"},
+		{"a send without a value", op(":type :invoke :f :send :value [[:send 1]]"),
+			"a micro-operation is [:send key value]"},
 		{"a micro-operation that is no vector", op(":type :invoke :f :send :value [5]"), "want a micro-operation"},
-		{"an unknown micro-operation", op(":type :invoke :f :txn :value [[:append 1 1]]"), "a micro-operation is :send or :poll"},
+		{"an unknown micro-operation", op(":type :invoke :f :txn :value [[:append 1 1]]"),
+			"a micro-operation is :send or :poll"},
 		{"a value that is no vector", op(":type :invoke :f :send :value {:a 1}"), "want a vector of micro-operations"},
 		{"records that are no map", op(":type :invoke :f :poll :value [[:poll [1]]]"), "want a map of records by key"},
 		{"a record that is no pair", op(":type :invoke :f :poll :value [[:poll {1 [[0 1 2]]}]]"), "want [offset value]"},
@@ -320,7 +334,8 @@ func TestAnEDNHistoryThatIsCutReadsUpToItsLastWholeOperation(t *testing.T) {
 		lines        int
 	}{
 		{"", `{:index 0 :time 10 :type :invoke :process 0 :f :send :value [[:send "k" 7]]}`, 2},
-		{" ; a comment {\n#_{:discarded [1 2]} ", `{:index 1 :time 20 :type :ok :process 0 :f :send :value [[:send "k" [nil 7]]]}`, 3},
+		{" ; a comment {\n#_{:discarded [1 2]} ",
+			`{:index 1 :time 20 :type :ok :process 0 :f :send :value [[:send "k" [nil 7]]]}`, 3},
 		{"\n", `{:index 2 :time 30 :type :invoke :process 1 :f :poll :value nil}`, 5},
 		{"\n\n", `#jepsen.history.Op{:index 3 :time 40 :type :ok :process 1 :f :poll :value [[:poll {"k" [[5 7]]}]]}`, 6},
 	}
@@ -458,7 +473,8 @@ func TestNeutralCasesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := cases[0]
-	if len(cases) != 2 || one.Name != "one" || one.Note != "a note" || one.Ours != "differ" || one.OursWhy != "because" ||
+	if len(cases) != 2 || one.Name != "one" || one.Note != "a note" || one.Ours != "differ" ||
+		one.OursWhy != "because" ||
 		string(one.Expected) != `{"lost-write": [1]}` || string(one.Members["valid"]) != "false" || cases[1].Name != "two" {
 		t.Errorf("read %+v", cases)
 	}
@@ -468,7 +484,8 @@ func TestNeutralCasesAreRead(t *testing.T) {
 	if got := summary(one.History.Body); !slices.Equal(got, want) {
 		t.Errorf("read\n %s\nwant\n %s", strings.Join(got, "\n "), strings.Join(want, "\n "))
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "it holds 2 cases (one, two, ...): choose one") {
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(),
+		"it holds 2 cases (one, two, ...): choose one") {
 		t.Errorf("opening all of them gave %v", err)
 	}
 	t.Run("one alone is a history", func(t *testing.T) {
@@ -488,13 +505,16 @@ func TestNeutralCasesAreRead(t *testing.T) {
 func TestAWrongNeutralFileIsRefused(t *testing.T) {
 	cases := []struct{ rule, text, want string }{
 		{"of another format", `{"format":"x","cases":[]}`, `its format is "x"`},
-		{"with a case without operations", `{"format":"kafka-log-checker cases v1","cases":[{"name":"n"}]}`, `case "n": it has no "ops"`},
+		{"with a case without operations", `{"format":"kafka-log-checker cases v1","cases":[{"name":"n"}]}`,
+			`case "n": it has no "ops"`},
 		{"with an operation that is a number", `{"name":"n","ops":[5]}`, "operation 0: want an object"},
 		{"with a time that is a text", `{"name":"n","ops":[{"time":"1"}]}`, `operation 0: "time": want a whole number`},
 		{"with an unknown micro-operation", `{"ops":[{"process":0,"f":"send","value":[{"m":"x"}]}]}`, `found kind "x"`},
-		{"with a send without a value", `{"ops":[{"process":0,"f":"send","value":[{"m":"send","key":"x"}]}]}`, "a micro-operation is"},
+		{"with a send without a value", `{"ops":[{"process":0,"f":"send","value":[{"m":"send","key":"x"}]}]}`,
+			"a micro-operation is"},
 		{"with a record of one element", `{"ops":[{"process":0,"f":"poll","value":[{"m":"poll","records":{"x":[[1]]}}]}]}`, "a record is [offset,value]"},
-		{"with a completion that nobody invoked", `{"ops":[{"process":0,"type":"ok","time":0,"f":"poll","value":[]}]}`, "has not invoked"},
+		{"with a completion that nobody invoked", `{"ops":[{"process":0,"type":"ok","time":0,"f":"poll","value":[]}]}`,
+			"has not invoked"},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
@@ -510,7 +530,8 @@ func asEDN(t *testing.T, ops []map[string]any) string {
 	t.Helper()
 	var text strings.Builder
 	for _, o := range ops {
-		fmt.Fprintf(&text, "{:index %v, :time %v, :type :%v, :process %v, :f :%v, :value ", o["index"], o["time"], o["type"],
+		fmt.Fprintf(&text, "{:index %v, :time %v, :type :%v, :process %v, :f :%v, :value ", o["index"], o["time"],
+			o["type"],
 			o["process"], o["f"])
 		ednValue(&text, o["value"].([]any))
 		text.WriteString("}\n")

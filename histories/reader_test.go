@@ -226,7 +226,8 @@ func TestALargeFileThatIsCutAnywhereReadsUpToItsLastWholeLine(t *testing.T) {
 	for _, f := range []struct {
 		rule    string
 		content []byte
-	}{{"as text", text}, {"in frames", written(t, true, &Header{Run: "r"}, lines)}, {"in one frame", oneFrame(t, text)}} {
+	}{{"as text", text}, {"in frames", written(t, true, &Header{Run: "r"}, lines)}, {"in one frame", oneFrame(t,
+		text)}} {
 		t.Run(f.rule, func(t *testing.T) {
 			for range 10 {
 				size := 1 + random.IntN(len(f.content)-2)
@@ -305,7 +306,8 @@ func TestACorruptFrameIsAnErrorWithItsPlace(t *testing.T) {
 		broken := bytes.Clone(content)
 		broken[starts[damaged+1]-1] ^= 1 // its checksum
 		got, _, err := readAll(mustOpenBytes(t, "history", broken))
-		if want := fmt.Sprintf("the zstd frame that begins at byte %d", starts[damaged]); !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("the zstd frame that begins at byte %d", starts[damaged]); !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("the error is %q, want %q in it", err, want)
 		}
 		mustEqual(t, got, lines[:60])
@@ -325,9 +327,12 @@ func TestALineThatIsWrongIsSaidWithItsPlace(t *testing.T) {
 	cases := []struct{ rule, lines, want string }{
 		{"in the middle", `{"line":"note","time":1}` + "\n" + `{"line":"note","time":"2"}` + "\n" + `{"line":"end","time":3}` + "\n",
 			`history: line 3 (byte 87 of the text): note: field "time": want a whole number, found a JSON string`},
-		{"at the end, without a line end", `{"line":"note","time":"2"}`, `history: line 2 (byte 62 of the text): note: field "time"`},
-		{"cut in the middle of the file", `{"line":"no` + "\n" + `{"line":"end","time":3}` + "\n", `history: line 2 (byte 62 of the text): not a JSON object`},
-		{"after the end", `{"line":"end","time":3}` + "\n" + `{"line":"note","time":1}` + "\n", "history: line 3 (byte 86 of the text): a line after the end line"},
+		{"at the end, without a line end", `{"line":"note","time":"2"}`,
+			`history: line 2 (byte 62 of the text): note: field "time"`},
+		{"cut in the middle of the file", `{"line":"no` + "\n" + `{"line":"end","time":3}` + "\n",
+			`history: line 2 (byte 62 of the text): not a JSON object`},
+		{"after the end", `{"line":"end","time":3}` + "\n" + `{"line":"note","time":1}` + "\n",
+			"history: line 3 (byte 86 of the text): a line after the end line"},
 		{"as a second header", header, "history: line 2 (byte 62 of the text): a second header line"},
 	}
 	for _, c := range cases {
@@ -366,16 +371,21 @@ func TestAForeignFileIsRefusedInWords(t *testing.T) {
 		{"other JSON", `{"a":1}` + "\n", "it is JSON, but no history"},
 		{"a JSON array", `[{"a":1}]`, `it begins with "[{`},
 		{"broken JSON", `{"a":` + "\n1", "it begins like JSON and is not valid JSON"},
-		{"lines without a header", `{"line":"note","time":1}` + "\n", `it begins with a line of kind "note", not with the header`},
-		{"another format", `{"line":"header","format":"x","version":"1.0"}` + "\n", `its header says format "x", want "ackproof-history"`},
+		{"lines without a header", `{"line":"note","time":1}` + "\n",
+			`it begins with a line of kind "note", not with the header`},
+		{"another format", `{"line":"header","format":"x","version":"1.0"}` + "\n",
+			`its header says format "x", want "ackproof-history"`},
 		{"no version", `{"line":"header","format":"ackproof-history"}` + "\n", `its header says version ""`},
 		{"a version in words", header + `one"}` + "\n", `its header says version "one"`},
-		{"a newer major version", header + `2.0","zip":[]}` + "\n", "it is in version 2.0 of the format, and this program reads versions 1.x; read it with a newer version of this program"},
-		{"a header with a wrong field", header + `1.0","seed":"x"}` + "\n", `line 1: header: field "seed": want a whole number`},
+		{"a newer major version", header + `2.0","zip":[]}` + "\n",
+			"it is in version 2.0 of the format, and this program reads versions 1.x; read it with a newer version of this program"},
+		{"a header with a wrong field", header + `1.0","seed":"x"}` + "\n",
+			`line 1: header: field "seed": want a whole number`},
 		{"a header that is not JSON", header + "\n", "its header line is not valid JSON"},
 		{"zstd frames without content", string(skippable(10)), "it holds zstd frames without content"},
 		{"compressed text", string(oneFrame(t, []byte("Dear reader"))), `it begins with "Dear reader"`},
-		{"a broken zstd file", "\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "corrupt"},
+		{"a broken zstd file", "\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+			"corrupt"},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {

@@ -232,7 +232,8 @@ func TestTheFirstErrorStays(t *testing.T) {
 	if !errors.Is(first, syscall.ENOSPC) {
 		t.Fatalf("Flush gave %v, want ENOSPC", first)
 	}
-	for what, err := range map[string]error{"Write": w.Write(&Note{}), "Flush": w.Flush(), "Close": w.Close(), "Close again": w.Close()} {
+	for what, err := range map[string]error{"Write": w.Write(&Note{}), "Flush": w.Flush(), "Close": w.Close(),
+		"Close again": w.Close()} {
 		if err != first {
 			t.Errorf("%s gave %v, want the first error", what, err)
 		}
@@ -320,7 +321,8 @@ func TestLinesOfManyGoroutinesAreWhole(t *testing.T) {
 	for p := range writers {
 		group.Go(func() {
 			for i := range each {
-				line := &Send{OperationID: OperationID{fmt.Sprint("p", p), int64(i)}, Event: fmt.Sprint(p, "/", i), Rank: int64(i)}
+				line := &Send{OperationID: OperationID{fmt.Sprint("p", p), int64(i)}, Event: fmt.Sprint(p, "/", i),
+					Rank: int64(i)}
 				if err := w.Write(line); err != nil {
 					t.Error(err)
 					return
@@ -346,7 +348,8 @@ func TestLinesOfManyGoroutinesAreWhole(t *testing.T) {
 	for _, l := range lines[:len(lines)-1] {
 		send := l.(*Send)
 		if send.Number != next[send.Process] {
-			t.Fatalf("%s wrote %d, want %d: the order of a goroutine's calls is kept", send.Process, send.Number, next[send.Process])
+			t.Fatalf("%s wrote %d, want %d: the order of a goroutine's calls is kept", send.Process, send.Number,
+				next[send.Process])
 		}
 		next[send.Process]++
 	}
@@ -441,7 +444,8 @@ func TestARecordedHistoryIsNeverOverwritten(t *testing.T) {
 	if content, err := os.ReadFile(path); err != nil || string(content) != "evidence" {
 		t.Errorf("the file now holds %q, %v", content, err)
 	}
-	if _, err := Create(filepath.Join(t.TempDir(), "no", "such", "history.jsonl"), &Header{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Create(filepath.Join(t.TempDir(), "no", "such", "history.jsonl"), &Header{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("Create in a directory that is not there gave %v", err)
 	}
 }
