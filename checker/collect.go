@@ -71,7 +71,6 @@ func (s *state) takeProducer(l *histories.Producer) {
 	_, x := s.session(l.Name)
 	x.producer = l
 	x.clock = s.clocks.of(s.clockOf(l.Clock))
-	x.config = -1
 }
 
 func (s *state) takeConsumer(l *histories.Consumer) {

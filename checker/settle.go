@@ -25,19 +25,19 @@ type judgedConfiguration struct {
 // that a history without sends has promises as well.
 func (s *state) configure() error {
 	byText := make(map[string]int)
-	for _, x := range s.sessions {
-		x.config = -1
-	}
 	for i := range s.sends {
-		x := s.sessions[s.sends[i].process]
-		if x.config >= 0 && len(s.topics.list) <= 1 {
+		x, topic := s.sessions[s.sends[i].process], s.sends[i].topic
+		for len(x.configs) <= int(topic) {
+			x.configs = append(x.configs, -1)
+		}
+		if x.configs[topic] >= 0 {
 			continue
 		}
-		config, err := s.configurationIndex(byText, x, s.topics.list[s.sends[i].topic])
+		config, err := s.configurationIndex(byText, x, s.topics.list[topic])
 		if err != nil {
 			return err
 		}
-		x.config = config
+		x.configs[topic] = config
 	}
 	if len(s.configurations) > 0 {
 		return nil

@@ -67,7 +67,8 @@ type session struct {
 	name     string
 	clock    uint32
 	producer *histories.Producer
-	config   int // index into state.configurations
+	// configs are indices into state.configurations, by topic; -1: no sends to it.
+	configs []int
 	// sends by operation number, + 1.
 	byNumber map[int64]uint32
 	dense    []uint32
@@ -167,7 +168,7 @@ func (s *state) session(name string) (uint32, *session) {
 		return i, s.sessions[i]
 	}
 	i := uint32(len(s.sessions))
-	x := &session{name: name, config: -1, lastInvoked: never}
+	x := &session{name: name, lastInvoked: never}
 	s.sessions = append(s.sessions, x)
 	s.byName[name] = i
 	return i, x
@@ -272,7 +273,7 @@ func (s *state) whole() bool {
 
 // configurationOf gives the configuration that a send is judged by.
 func (s *state) configurationOf(x *send) *judgedConfiguration {
-	return s.configurations[s.sessions[x.process].config]
+	return s.configurations[s.sessions[x.process].configs[x.topic]]
 }
 
 func (c *judgedConfiguration) acksOrUnknown() string {

@@ -235,6 +235,8 @@ func (f *findings) judgePromise(d Description, part *AnomalyPart, assumptions []
 	case part.Undecided > 0:
 		p.Verdict = UnknownWord
 		p.Reason = fmt.Sprintf("%d events cannot be told: %s", part.Undecided, f.undecided[d.Name].reason)
+	case part.Promised == nil:
+		p.Verdict, p.Reason = Held, "nothing was found, so it does not matter what the configuration promises"
 	default:
 		p.Verdict, p.Reason = Held, reason
 	}
