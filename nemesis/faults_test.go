@@ -367,3 +367,47 @@ func TestADrawnScheduleBitesWholly(t *testing.T) {
 		t.Errorf("found %+v with an idempotent producer; errors: %v", f, l.errs)
 	}
 }
+
+func TestFaultsOnFetchesHarmNoReader(t *testing.T) {
+	for _, faults := range []string{"lost-response:api=fetch,every=2", "cut-before:api=fetch,every=2", "hold-back:api=fetch,every=2,by=20ms",
+		"lost-response:api=fetch,mode=stall,count=1"} {
+		t.Run(faults, func(t *testing.T) {
+			s := setStage(t, false)
+			l := s.load()
+			consume(s)
+			if err := s.player(faults, 300*time.Millisecond).Play(s.ctx); err != nil {
+				t.Fatal(err)
+			}
+			l.stop()
+			if end := s.ended(1)[0]; !end.Bit || end.Error != "" {
+				t.Errorf("it ended so: %+v", end)
+			}
+			if len(s.faulted()) > 0 {
+				t.Error("it acted on produce requests")
+			}
+			if f := l.judge(); f != (found{}) {
+				t.Errorf("found %+v", f)
+			}
+		})
+	}
+}
+
+func TestAcksZeroIsClosedInsteadOfRefused(t *testing.T) {
+	for _, faults := range []string{"refuse", "refuse:error=REQUEST_TIMED_OUT,after=true", "lost-response"} {
+		t.Run(faults, func(t *testing.T) {
+			s := setStage(t, false)
+			s.load(kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.NoAck()))
+			if err := s.player(faults, 300*time.Millisecond).Play(s.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if end := s.ended(1)[0]; !end.Bit || end.Error != "" {
+				t.Errorf("it ended so: %+v", end)
+			}
+			for _, a := range s.faulted() {
+				if a.Answer != nil || a.Lost != wire.LostAcksZero {
+					t.Errorf("an attempt that it acted on: %+v", a)
+				}
+			}
+		})
+	}
+}

@@ -51,7 +51,7 @@ func divergeReads() Fault {
 		Doc: "one consumer is given two records with their contents exchanged",
 		Settings: []Setting{
 			word("consumer", firstOne, "the client.id of the consumer, or the first that fetches"),
-			number("every", "1", "act on each of its fetch requests that comes as the n-th", 1),
+			number("every", "1", "act on every n-th of its fetch requests", 1),
 			number("count", "0", "act on so many requests at most; 0: no limit", 0),
 			brokerFilter("act only on requests to this broker"),
 		},

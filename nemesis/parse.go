@@ -167,7 +167,7 @@ func Format(asked []Asked) string {
 
 // Find gives the fault of a name.
 func Find(name string) (Fault, error) {
-	for _, f := range Catalogue() {
+	for _, f := range catalogue {
 		if f.Name == name {
 			return f, nil
 		}
@@ -186,20 +186,37 @@ func Names() []string {
 }
 
 // Describe gives the catalogue as text for a person: each fault, what it does, its
-// settings with their defaults.
+// settings with their defaults; then what settings mean that many faults have.
 func Describe() string {
 	var text strings.Builder
-	for _, f := range Catalogue() {
+	explained := make(map[string]Setting)
+	var order []string
+	for _, f := range catalogue {
 		mark := ""
 		if f.Planted {
 			mark = " (a lie: needs --allow-lies)"
 		}
 		fmt.Fprintf(&text, "  %s%s\n      %s\n", f.Name, mark, f.Doc)
+		var shared []string
 		for _, s := range f.Settings {
-			fmt.Fprintf(&text, "      %s=%s  %s (%s)\n", s.Name, s.Default, s.Doc, s.Values)
+			if !s.shared {
+				fmt.Fprintf(&text, "      %s=%s  %s (%s)\n", s.Name, s.Default, s.Doc, s.Values)
+				continue
+			}
+			shared = append(shared, s.Name+"="+s.Default)
+			if _, known := explained[s.Name]; !known {
+				explained[s.Name] = s
+				order = append(order, s.Name)
+			}
+		}
+		if len(shared) > 0 {
+			fmt.Fprintf(&text, "      %s\n", strings.Join(shared, " "))
 		}
 	}
-	fmt.Fprintf(&text, "  %s\n      no faults\n", None)
+	fmt.Fprintf(&text, "  %s\n      no faults\n\nSettings that many faults have:\n", None)
+	for _, name := range order {
+		fmt.Fprintf(&text, "  %s  %s (%s)\n", name, explained[name].Doc, explained[name].Values)
+	}
 	return text.String()
 }
 

@@ -21,6 +21,8 @@ type Setting struct {
 	Doc string
 	// Values says which values there are, for a person: "close|stall".
 	Values string
+	// shared: many faults have it; it is explained once for all of them.
+	shared bool
 	// canonical gives the value in its one spelling, or what is wrong with it.
 	canonical func(value string) (string, error)
 }

@@ -24,18 +24,22 @@ const (
 
 // aimSettings are the settings by which every fault on the wire is aimed at requests.
 func aimSettings(every string) []Setting {
-	return []Setting{
-		number("every", every, "act on each such request that comes as the n-th", 1),
+	settings := []Setting{
+		number("every", every, "act on every n-th of the run's requests", 1),
 		number("count", "0", "act on so many requests at most; 0: no limit", 0),
 		brokerFilter("act only on requests to this broker"),
 		partitionFilter(anyOne, "act only on requests that carry a batch for this partition", anyOne),
 		word("producer", anyOne, "act only on requests of the client with this client.id"),
 	}
+	for i := range settings {
+		settings[i].shared = true
+	}
+	return settings
 }
 
 // apiSetting chooses the API whose requests are acted on.
 func apiSetting() Setting {
-	return choice("api", "produce", "the requests to act on; fetch looks at no topic and no partition", "produce", "fetch")
+	return choice("api", "produce", "the requests to act on; with fetch, partition= is not looked at", "produce", "fetch")
 }
 
 // wireFault is the injection of a fault that acts on requests on the wire.
