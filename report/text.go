@@ -2,6 +2,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -192,12 +193,16 @@ func (p *page) uncertain(v *checker.Verdict) {
 // promises is the table of all promises.
 func (p *page) promises(v *checker.Verdict) {
 	p.line("")
-	p.line("  %-26s %-13s %8s", "promise", "verdict", "found")
+	head := fmt.Sprintf("  %-26s %-13s %8s", "promise", "verdict", "found")
 	for _, promise := range v.Promises {
 		part := v.Anomalies[promise.Name]
 		boring := promise.Verdict == checker.Held || promise.Verdict == checker.NotTested
 		if boring && !p.Verbose {
 			continue
+		}
+		if head != "" {
+			p.line("%s", head)
+			head = ""
 		}
 		verdict := p.paint(colourOf(promise.Verdict, part.Count), fmt.Sprintf("%-13s", promise.Verdict))
 		p.line("  %-26s %s %8s", promise.Name, verdict, thousands(part.Count))
@@ -235,17 +240,20 @@ func (p *page) summary(v *checker.Verdict, verdict string) {
 	}
 }
 
-// wrapped prints a long list in lines of bounded width.
+// together stands for a space at which no line is broken.
+const together = "\u00a0"
+
+// wrapped prints a long text in lines of bounded width.
 func (p *page) wrapped(head, text string) {
 	line := head
-	for _, word := range strings.Fields(text) {
+	for word := range strings.SplitSeq(text, " ") {
 		if len(line)+len(word) > 98 {
-			p.line("%s", strings.TrimRight(line, " "))
+			p.line("%s", strings.TrimRight(strings.ReplaceAll(line, together, " "), " "))
 			line = strings.Repeat(" ", 13)
 		}
 		line += word + " "
 	}
-	p.line("%s", strings.TrimRight(line, " "))
+	p.line("%s", strings.TrimRight(strings.ReplaceAll(line, together, " "), " "))
 }
 
 func (p *page) counts(v *checker.Verdict) {
@@ -304,7 +312,7 @@ func (p *page) faults(v *checker.Verdict) {
 		if bit[name] < injected[name] {
 			part = fmt.Sprintf("%s %d of %d", name, bit[name], injected[name])
 		}
-		parts = append(parts, part)
+		parts = append(parts, strings.ReplaceAll(part, " ", together))
 	}
 	p.wrapped("  faults     ", fmt.Sprintf("%d of %d bit: %s", total, len(v.Faults), strings.Join(parts, ", ")))
 	for _, f := range v.Faults {
@@ -328,7 +336,7 @@ func (p *page) next(v *checker.Verdict) {
 	p.line("")
 	where := p.Directory
 	if where == "" {
-		where = v.History.Path
+		where = cmp.Or(v.History.Path, "HISTORY")
 	}
 	if p.Directory != "" {
 		p.line("  evidence   %s (history.jsonl.zst, verdict.json, scenario.yaml)", p.Directory)
