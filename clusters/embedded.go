@@ -250,6 +250,9 @@ func (c *Embedded) CreateTopic(ctx context.Context, t Topic) error {
 	c.known.Lock()
 	c.topics[t.Name] = memory
 	c.known.Unlock()
+	if err := c.spread(ctx, t); err != nil {
+		return err
+	}
 	return awaitLeaders(ctx, c, t.Name, t.Partitions)
 }
 
@@ -280,6 +283,46 @@ func (c *Embedded) MoveLeader(ctx context.Context, topic string, partition, brok
 	})
 }
 
+// spread gives each partition of a new topic its leader, one broker after the other:
+// kfake's leaders come from a random source that no seed reaches.
+func (c *Embedded) spread(ctx context.Context, t Topic) error {
+	c.membership.Lock()
+	defer c.membership.Unlock()
+	var wanted []partitionEnd
+	for partition := range t.Partitions {
+		wanted = append(wanted, partitionEnd{Leader: Leader{Topic: t.Name, Partition: partition, Broker: NoLeader}})
+	}
+	return c.lead(ctx, wanted)
+}
+
+// lead gives each partition the leader that is wanted; where that one is away, or
+// none is wanted, one of those that are there. kfake elects leaders of all partitions
+// anew, by chance, when a broker leaves or returns, where Kafka moves only those
+// of a broker that leaves. The caller holds membership.
+func (c *Embedded) lead(ctx context.Context, wanted []partitionEnd) error {
+	var there []int32
+	for _, node := range c.nodes {
+		if !node.away {
+			there = append(there, node.id)
+		}
+	}
+	return c.ask(ctx, func(fake *kfake.Cluster) error {
+		for _, w := range wanted {
+			leader := w.Broker
+			if !slices.Contains(there, leader) {
+				leader = there[int(w.Partition)%len(there)]
+			}
+			if fake.LeaderFor(w.Topic, w.Partition) == leader {
+				continue
+			}
+			if err := fake.MoveTopicPartition(w.Topic, w.Partition, leader); err != nil {
+				return fmt.Errorf("electing broker %d leader of %s: %w", leader, w.Name(), err)
+			}
+		}
+		return nil
+	})
+}
+
 func (c *Embedded) node(broker int32) (*embeddedNode, error) {
 	if broker < 0 || int(broker) >= len(c.nodes) {
 		return nil, fmt.Errorf("there is no broker %d (there is: %v)", broker, c.description.Brokers)
@@ -287,8 +330,8 @@ func (c *Embedded) node(broker int32) (*embeddedNode, error) {
 	return c.nodes[broker], nil
 }
 
-// Leave lets the broker leave: its listener and its connections are closed, all
-// partitions elect. The last broker that is there cannot leave.
+// Leave lets the broker leave: its listener and its connections are closed, its
+// leaderships move. The last broker that is there cannot leave.
 func (c *Embedded) Leave(ctx context.Context, broker int32) error {
 	c.membership.Lock()
 	defer c.membership.Unlock()
@@ -299,6 +342,10 @@ func (c *Embedded) Leave(ctx context.Context, broker int32) error {
 	if node.away {
 		return fmt.Errorf("letting broker %d leave: %w", broker, ErrAway)
 	}
+	before, err := c.partitions(ctx)
+	if err != nil {
+		return fmt.Errorf("letting broker %d leave: %w", broker, err)
+	}
 	err = c.ask(ctx, func(fake *kfake.Cluster) error { return fake.RemoveNode(broker) })
 	if err != nil {
 		return fmt.Errorf("letting broker %d leave: %w", broker, err)
@@ -306,7 +353,7 @@ func (c *Embedded) Leave(ctx context.Context, broker int32) error {
 	node.away = true
 	node.proxy.Refuse(true)
 	node.reset()
-	return nil
+	return c.lead(ctx, before)
 }
 
 // Return brings the broker back under its id and its address.
@@ -316,6 +363,10 @@ func (c *Embedded) Return(ctx context.Context, broker int32) error {
 	node, err := c.node(broker)
 	if err != nil || !node.away {
 		return err
+	}
+	before, err := c.partitions(ctx)
+	if err != nil {
+		return fmt.Errorf("letting broker %d return: %w", broker, err)
 	}
 	node.returning.Store(true)
 	defer node.returning.Store(false)
@@ -328,7 +379,7 @@ func (c *Embedded) Return(ctx context.Context, broker int32) error {
 	}
 	node.proxy.Refuse(false)
 	node.away = false
-	return nil
+	return c.lead(ctx, before)
 }
 
 // Close stops the brokers and the proxies, and removes the logs.

@@ -243,9 +243,12 @@ func TestABrokerLeavesAndReturns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range leaders {
+			for i, l := range leaders {
 				if l.Broker == broker {
 					t.Errorf("%s is led by broker %d, which is away", l.Name(), broker)
+				}
+				if before := int32(i); before != broker && l.Broker != before {
+					t.Errorf("%s moved from broker %d to broker %d, and broker %d left", l.Name(), before, l.Broker, broker)
 				}
 			}
 			produce(ctx, t, producer, 5, 10)
@@ -479,4 +482,18 @@ func TestNoGoroutineOutlivesClose(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestLeadersAreSpreadInOrder(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	create(ctx, t, c, 6)
+	leaders, err := c.Leaders(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range leaders {
+		if l.Partition != int32(i) || l.Broker != int32(i)%3 {
+			t.Errorf("partition %d is %+v, want it led by broker %d", i, l, i%3)
+		}
+	}
 }

@@ -253,6 +253,7 @@ func TestEveryAndCountAreExact(t *testing.T) {
 	}
 	s.mu.Lock()
 	var acted []int
+	slices.SortFunc(s.attempts, func(a, b wire.Attempt) int { return a.Sent.Compare(b.Sent) }) // observed as their fates were known
 	for i, a := range s.attempts {
 		if a.Fault != "" {
 			acted = append(acted, i)
