@@ -127,8 +127,8 @@ func jepsenText(n int) []byte {
 			continue
 		}
 		entry("invoke", 1, "poll", "[[:poll]]")
-		text.WriteString(fmt.Sprintf("{:index %d, :time %d, :type :ok, :process 1, :f :poll, :value [[:poll {", index,
-			index*1000))
+		fmt.Fprintf(&text, "{:index %d, :time %d, :type :ok, :process 1, :f :poll, :value [[:poll {", index,
+			index*1000)
 		index++
 		for key := range 12 {
 			fmt.Fprintf(&text, "%d [", key)

@@ -29,11 +29,11 @@ func allLines() []Line {
 }
 
 // encode gives the JSON form of a line.
-func encode(t testing.TB, l Line) []byte {
-	t.Helper()
+func encode(tb testing.TB, l Line) []byte {
+	tb.Helper()
 	var w jx.Writer
 	if !appendLine(&w, l) {
-		t.Fatalf("%T cannot be encoded", l)
+		tb.Fatalf("%T cannot be encoded", l)
 	}
 	return w.Buf
 }

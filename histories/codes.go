@@ -11,11 +11,11 @@ import "fmt"
 type Appended int
 
 const (
-	// AppendedUnknown: it may have been appended, or may still be.
+	// AppendedUnknown says that it may have been appended, or may still be.
 	AppendedUnknown Appended = iota
-	// AppendedNo: the attempt appended nothing anywhere.
+	// AppendedNo says that the attempt appended nothing anywhere.
 	AppendedNo
-	// AppendedYes: it was appended, and that is acknowledged.
+	// AppendedYes says that it was appended, and that is acknowledged.
 	AppendedYes
 )
 
@@ -25,8 +25,9 @@ func (a Appended) String() string {
 		return "no"
 	case AppendedYes:
 		return "yes"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }
 
 // ErrorCode is a row of the table of Kafka's error codes.

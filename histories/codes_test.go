@@ -182,8 +182,8 @@ func TestLegalityFollowsTheTable(t *testing.T) {
 		row, _ := ErrorByCode(want.code)
 		for acks, appended := range map[string]Appended{"1": want.one, "all": want.all} {
 			for _, after := range []bool{false, true} {
-				possible := !row.ClientOnly && !(row.AllOnly && acks == "1")
-				legal := possible && !(appended == AppendedNo && after) && !(appended == AppendedYes && !after)
+				possible := !row.ClientOnly && (!row.AllOnly || acks != "1")
+				legal := possible && (appended != AppendedNo || !after) && (appended != AppendedYes || after)
 				if got, why := LegalAnswer(want.code, acks, after); got != legal {
 					t.Errorf("%s with acks=%s, after=%v: legal %v (%s), want %v", want.name, acks, after, got, why, legal)
 				}

@@ -92,8 +92,8 @@ func newEDNScanner(name string, in io.Reader) *ednScanner {
 
 // nearEnd: what an error quotes may go on beyond the buffer.
 func (s *ednScanner) nearEnd(err error) bool {
-	wrong, is := err.(*ednError)
-	return is && wrong.at+excerptSize > len(s.buf)
+	var wrong *ednError
+	return errors.As(err, &wrong) && wrong.at+excerptSize > len(s.buf)
 }
 
 // take goes on to place in the buffer.
@@ -119,7 +119,7 @@ func (s *ednScanner) fill() error {
 		n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf, s.end = s.buf[:len(s.buf)+n], err
 		if n > 0 || err != nil {
-			return nil
+			return nil //nolint:nilerr // it is kept in s.end, for when the buffer is used up
 		}
 	}
 }
@@ -135,9 +135,9 @@ func (s *ednScanner) cut() error {
 // finish is the end of the text between two operations.
 func (s *ednScanner) finish() error {
 	switch {
-	case s.end != io.EOF && !errors.Is(s.end, errCut):
+	case !errors.Is(s.end, io.EOF) && !errors.Is(s.end, errCut):
 		return fmt.Errorf("reading history %s after line %d: %w", s.name, s.lastLine, s.end)
-	case s.end != io.EOF:
+	case !errors.Is(s.end, io.EOF):
 		return s.cut()
 	case s.inVector && !s.closed:
 		return &CutError{Name: s.name, Line: s.lastLine, Byte: s.lastByte,
@@ -187,7 +187,7 @@ func (s *ednScanner) beyondSpace(i int) (int, error) {
 		case c == '#' && i+1 >= len(s.buf):
 			return 0, errMore
 		case c == '#' && s.buf[i+1] == '_':
-			end, err := s.skip(i+2, 1)
+			end, err := s.skip(i+2)
 			if err != nil {
 				return 0, err
 			}
@@ -199,9 +199,9 @@ func (s *ednScanner) beyondSpace(i int) (int, error) {
 	return 0, errBetween
 }
 
-// skip goes over forms and gives the place after them.
-func (s *ednScanner) skip(i, forms int) (int, error) {
-	for forms > 0 {
+// skip goes over a form and gives the place after it.
+func (s *ednScanner) skip(i int) (int, error) { //nolint:gocyclo // one switch over the kinds of forms
+	for forms := 1; forms > 0; {
 		if i >= len(s.buf) {
 			return 0, errMore
 		}
@@ -383,7 +383,7 @@ func (s *ednScanner) entries(i int, f func(key, value int) (int, error)) (end in
 			return i + 1, nil
 		}
 		key := i
-		if i, err = s.skip(i, 1); err != nil {
+		if i, err = s.skip(i); err != nil {
 			return 0, err
 		}
 		if i, err = s.space(i); err != nil {

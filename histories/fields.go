@@ -58,7 +58,7 @@ func integer[V int16 | int32 | int64](def V) kind[V] {
 	return kind[V]{
 		absent: func(v *V) bool { return *v == def },
 		write:  func(w *jx.Writer, v *V) { w.Int64(int64(*v)) },
-		read:   func(d *decoder, v *V) error { return readInteger(d, v) },
+		read:   readInteger[V],
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"testing"
 )
 
@@ -35,7 +36,7 @@ func written(tb testing.TB, compressed bool, header *Header, lines []Line) []byt
 // historyInMemory opens a whole history of lines, and gives its size as text.
 func historyInMemory(tb testing.TB, compressed bool, lines []Line) (*File, int64) {
 	tb.Helper()
-	whole := append(lines[:len(lines):len(lines)], &End{Reason: EndFinished})
+	whole := append(slices.Clone(lines), &End{Reason: EndFinished})
 	size := int64(len(written(tb, false, &Header{Run: "r"}, whole)))
 	return mustOpenBytes(tb, "history", written(tb, compressed, &Header{Run: "r"}, whole)), size
 }

@@ -18,7 +18,7 @@ func (f *File) jepsenLines(ctx context.Context, yield func(Entry, error) bool) {
 		yield(Entry{}, fmt.Errorf("reading history: %w", err))
 		return
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read
 	text := io.Reader(in)
 	if f.compressed {
 		frames, err := newZstdText(in)
@@ -57,11 +57,11 @@ func readJepsen(ctx context.Context, s *ednScanner, m *jepsenMapper) error {
 			return &LineError{s.name, o.number, s.operationAt, err}
 		}
 		var cut *CutError
-		if err != io.EOF && !errors.As(err, &cut) {
+		if !errors.Is(err, io.EOF) && !errors.As(err, &cut) {
 			return err
 		}
 		m.finish()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return err
@@ -74,19 +74,19 @@ func readJepsen(ctx context.Context, s *ednScanner, m *jepsenMapper) error {
 func (s *ednScanner) next(o *jepsenOperation) error {
 	for {
 		end, err := s.tryNext(o)
-		if err == errBetween || s.end == nil && s.nearEnd(err) {
+		if errors.Is(err, errBetween) || s.end == nil && s.nearEnd(err) {
 			err = errMore
 		}
 		switch {
-		case err == errMore && s.end == nil:
+		case errors.Is(err, errMore) && s.end == nil:
 			if err := s.fill(); err != nil {
 				return err
 			}
-		case err == errMore && (s.end == io.EOF || errors.Is(s.end, errCut)):
+		case errors.Is(err, errMore) && (errors.Is(s.end, io.EOF) || errors.Is(s.end, errCut)):
 			return s.cut()
-		case err == errMore:
+		case errors.Is(err, errMore):
 			return fmt.Errorf("reading history %s after line %d: %w", s.name, s.lastLine, s.end)
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return s.finish()
 		case err != nil:
 			return s.locate(err)
@@ -114,7 +114,7 @@ func (s *ednScanner) tryNext(o *jepsenOperation) (end int, err error) {
 	}
 	for {
 		i, err := s.space(s.at)
-		if err == errBetween && s.end != nil {
+		if errors.Is(err, errBetween) && s.end != nil {
 			return 0, io.EOF
 		}
 		if err != nil {
@@ -145,7 +145,7 @@ func (s *ednScanner) tryNext(o *jepsenOperation) (end int, err error) {
 type span struct{ from, to int }
 
 // operation reads the operation that begins at i, and gives where it ends.
-func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
+func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) { //nolint:gocyclo,funlen // one pass over a map
 	i, err := s.untag(i)
 	if err != nil {
 		return 0, err
@@ -165,7 +165,7 @@ func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
 		if s.buf[i] == ':' {
 			i, err = s.token(i)
 		} else {
-			i, err = s.skip(i, 1)
+			i, err = s.skip(i)
 		}
 		if err != nil {
 			return 0, err
@@ -185,7 +185,7 @@ func (s *ednScanner) operation(i int, o *jepsenOperation) (int, error) {
 			}
 			continue
 		}
-		if i, err = s.skip(i, 1); err != nil {
+		if i, err = s.skip(i); err != nil {
 			return 0, err
 		}
 		switch form := s.buf[from:i]; string(name) {
@@ -263,7 +263,7 @@ func (s *ednScanner) keyList(keys []string, i int) ([]string, bool, error) {
 // rebalances reads [{:keys [k ...] ...} ...].
 func (s *ednScanner) rebalances(o *jepsenOperation, i int) error {
 	_, _, err := s.elements(i, "a vector of rebalances", func(i int) (int, error) {
-		end, err := s.skip(i, 1)
+		end, err := s.skip(i)
 		if err != nil {
 			return 0, err
 		}
@@ -275,7 +275,7 @@ func (s *ednScanner) rebalances(o *jepsenOperation, i int) error {
 		}
 		var keys []string
 		_, err = s.entries(i, func(key, value int) (int, error) {
-			end, err := s.skip(value, 1)
+			end, err := s.skip(value)
 			if err == nil && bytes.HasPrefix(s.buf[key:], []byte(":keys")) && ednClass[s.buf[key+5]] != ednToken {
 				keys, _, err = s.keyList(keys, value)
 			}
@@ -321,7 +321,7 @@ func (s *ednScanner) microOperation(o *jepsenOperation, i int) (int, error) {
 		case !isSend && place == 2:
 			return s.polled(o, i)
 		}
-		return s.skip(i, 1)
+		return s.skip(i)
 	})
 	if err == nil && (place == 0 || isSend && place < 3) {
 		return 0, ednErrorf(begin, "a micro-operation is [:send key value] or [:poll ...], found %q", s.excerpt(begin))
@@ -430,7 +430,7 @@ func (s *ednScanner) key(i int) (key string, end int, err error) {
 	if i, err = s.untag(i); err != nil {
 		return "", 0, err
 	}
-	if end, err = s.skip(i, 1); err != nil {
+	if end, err = s.skip(i); err != nil {
 		return "", 0, err
 	}
 	if key, known := s.keys[string(s.buf[i:end])]; known {

@@ -23,11 +23,11 @@ import (
 
 // ednLines reads an EDN history from memory, in small pieces: what is read must
 // not depend on how the text is cut into reads.
-func ednLines(t testing.TB, text string) (lines []Line, numbers []int64, err error) {
-	t.Helper()
-	file := mustOpenBytes(t, "history.edn", []byte(text))
+func ednLines(tb testing.TB, text string) (lines []Line, numbers []int64, err error) {
+	tb.Helper()
+	file := mustOpenBytes(tb, "history.edn", []byte(text))
 	if file.Format() != FormatJepsen {
-		t.Fatalf("it was taken for %s", file.Format())
+		tb.Fatalf("it was taken for %s", file.Format())
 	}
 	lines, numbers, err = readAll(file)
 	slow := newEDNScanner("history.edn", iotest.OneByteReader(strings.NewReader(text)))
@@ -38,7 +38,7 @@ func ednLines(t testing.TB, text string) (lines []Line, numbers []int64, err err
 		return true
 	}))
 	if !reflect.DeepEqual(lines, again) || fmt.Sprint(err) != fmt.Sprint(errAgain) {
-		t.Fatalf("read at once: %d lines, %v; read byte by byte: %d lines, %v", len(lines), err, len(again), errAgain)
+		tb.Fatalf("read at once: %d lines, %v; read byte by byte: %d lines, %v", len(lines), err, len(again), errAgain)
 	}
 	return lines, numbers, err
 }
@@ -222,7 +222,7 @@ func TestEDNIsReadInEveryNotation(t *testing.T) {
 	if err != nil || len(want) != 3 {
 		t.Fatalf("read %d lines, %v", len(want), err)
 	}
-	invoke, ok := plain[:strings.Index(plain, "\n")], plain[strings.Index(plain, "\n")+1:]
+	invoke, ok, _ := strings.Cut(plain, "\n")
 	cases := []struct{ rule, text string }{
 		{"in one vector", "[" + invoke + "\n " + ok + "]"},
 		{"in one vector with commas", "[" + invoke + ",\n " + ok + "]\n"},
@@ -433,7 +433,10 @@ func TestALongOperationIsRead(t *testing.T) {
 func TestAnImportIsStoppedByItsReaderAndByItsContext(t *testing.T) {
 	file := mustOpenBytes(t, "history.edn", jepsenText(5000))
 	n := 0
-	for range file.Lines(context.Background()) {
+	for _, err := range file.Lines(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 10 {
 			break
 		}

@@ -252,7 +252,7 @@ func (p *pipeline) breakOff(walker *frameWalker, packed []byte, err error) {
 		return
 	}
 	text, err := decodeCut(walker, packed)
-	if err != errCut {
+	if !errors.Is(err, errCut) {
 		text = nil
 	}
 	p.queueBlock(readyBlock(text, err, walker.at))

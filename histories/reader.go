@@ -71,7 +71,7 @@ func openFile(name string, size int64, open func() (io.ReadCloser, error)) (*Fil
 	if err != nil {
 		return nil, fmt.Errorf("opening history: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read
 	if err := f.recognise(bufio.NewReaderSize(in, sniffSize)); err != nil {
 		var cut *CutError
 		if errors.As(err, &cut) {
@@ -126,7 +126,7 @@ func (f *File) nativeLines(ctx context.Context, yield func(Entry, error) bool) {
 		yield(Entry{}, fmt.Errorf("reading history: %w", err))
 		return
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read
 	f.skipped = skipped{fields: f.unknown.fields, names: slices.Clone(f.unknown.names)}
 	p := startPipeline(ctx, f.name, in, f.compressed, f.text)
 	defer p.stop()
@@ -148,7 +148,6 @@ func (f *File) nativeLines(ctx context.Context, yield func(Entry, error) bool) {
 // reading is how far a reading has come.
 type reading struct {
 	line  int64 // the last whole line
-	byte  int64 // where the text after it begins
 	ended bool  // it was the End line
 }
 
@@ -246,7 +245,7 @@ func (f *File) recognise(in *bufio.Reader) error {
 }
 
 func (f *File) recogniseText(in *bufio.Reader, head []byte) error {
-	switch textKind(head) {
+	switch textKind(head) { //nolint:exhaustive // what is left is foreign
 	case kindJSON:
 		return f.readJSON(in)
 	case kindEDN:
@@ -346,7 +345,7 @@ const nativeStart = `{"line":"header"`
 // readJSON reads the header of a native history, or a case of the neutral form.
 func (f *File) readJSON(in *bufio.Reader) error {
 	first, err := readLine(in, maxHeader)
-	if err != nil && err != io.EOF && !errors.Is(err, errCut) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errCut) {
 		return err
 	}
 	whole := err == nil
@@ -394,7 +393,7 @@ func readLine(in *bufio.Reader, limit int) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err
 		}
 		if len(line) > limit {

@@ -260,7 +260,7 @@ func TestZerosAtTheEndAreACut(t *testing.T) {
 	whole := lines[:len(lines)-1]
 	for _, compressed := range []bool{true, false} {
 		content := written(t, compressed, &Header{}, whole)
-		padded := append(content[:len(content):len(content)], make([]byte, 5000)...)
+		padded := append(bytes.Clone(content), make([]byte, 5000)...)
 		if got := cutAt(t, padded, len(padded), whole); got != len(whole) {
 			t.Errorf("%d lines were read before the zeros, want %d", got, len(whole))
 		}
@@ -583,7 +583,7 @@ func TestAHistoryThatIsStillBeingWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	file, err := Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func childWrites(path string) {
 			panic(err)
 		}
 		fmt.Printf("%d %d\n", i, time.Now().UnixNano())
-		time.Sleep(200 * time.Microsecond)
+		<-time.After(200 * time.Microsecond)
 	}
 }
 
@@ -90,9 +90,12 @@ func child(t *testing.T, role, path string) *exec.Cmd {
 // eventually waits until done, at most for limit.
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	expired := time.After(limit)
+	for !done() {
+		select {
+		case <-expired:
 			t.Fatalf("after %v still not: %s", limit, what)
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
@@ -172,7 +175,7 @@ func TestAFullDiskIsSaidAndWhatWasWrittenStaysReadable(t *testing.T) {
 			for _, line := range said {
 				if line != said[0] || !strings.Contains(line, path) || !strings.Contains(line, "too large") ||
 					!strings.Contains(line, "stay readable") {
-					t.Errorf("Write, Write, Flush and Close said %q", said)
+					t.Errorf("the two writes, Flush and Close said %q", said)
 				}
 			}
 			file, err := Open(path)
@@ -190,8 +193,8 @@ func TestAFullDiskIsSaidAndWhatWasWrittenStaysReadable(t *testing.T) {
 				}
 			}
 			var flushed int
-			rest := said[0][strings.Index(said[0], "its first "):]
-			if _, err := fmt.Sscanf(rest, "its first %d lines", &flushed); err != nil {
+			_, rest, _ := strings.Cut(said[0], "its first ")
+			if _, err := fmt.Sscanf(rest, "%d lines", &flushed); err != nil {
 				t.Fatal(err)
 			}
 			if len(lines)+1 < flushed {
@@ -365,14 +368,14 @@ func TestWithoutFlushALineIsReadableAfterASecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.Close()
+		defer func() { _ = w.Close() }()
 		for round := range 5 {
 			// Not in step with the writer's own clock.
-			time.Sleep(time.Duration(round) * 1234 * time.Millisecond)
+			<-time.After(time.Duration(round) * 1234 * time.Millisecond)
 			if err := w.Write(&Note{Time: int64(round)}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			synctest.Wait()
 			lines, _, _ := readAll(mustOpenBytes(t, "history", bytes.Clone(out.Bytes())))
 			if len(lines) != round+1 {
