@@ -187,7 +187,7 @@ func (s *ednScanner) beyondSpace(i int) (int, error) {
 		case c == '#' && i+1 >= len(s.buf):
 			return 0, errMore
 		case c == '#' && s.buf[i+1] == '_':
-			end, err := s.skip(i+2)
+			end, err := s.skip(i + 2)
 			if err != nil {
 				return 0, err
 			}

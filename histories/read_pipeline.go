@@ -314,7 +314,7 @@ func (p *pipeline) streamFrame(walker *frameWalker) bool {
 	for size := firstBlock; ; size = min(2*size, largestBlock) {
 		text := make([]byte, size)
 		n, err := readFull(decoder, text)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return p.queueBlock(readyBlock(text[:n], nil, walker.at))
 		}
 		if !p.queueBlock(readyBlock(text[:n], err, walker.at)) || err != nil {
@@ -450,7 +450,7 @@ func (c *chunk) decodeLine(d *decoder, name string, raw []byte, at place) bool {
 		return true
 	case c.rest && !jx.Valid(raw):
 		// The begun line at the end of a file: not an error, a cut.
-		if c.end == io.EOF {
+		if errors.Is(c.end, io.EOF) {
 			c.end = errBegunLine
 		}
 	default:

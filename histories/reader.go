@@ -235,7 +235,7 @@ func (f *File) recognise(in *bufio.Reader) error {
 			if errors.Is(err, errCut) {
 				return f.cutHeader(err)
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return fmt.Errorf("it holds zstd frames without content; %s", accepted)
 			}
 			return err

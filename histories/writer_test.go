@@ -237,7 +237,7 @@ func TestTheFirstErrorStays(t *testing.T) {
 	}
 	for what, err := range map[string]error{"Write": w.Write(&Note{}), "Flush": w.Flush(), "Close": w.Close(),
 		"Close again": w.Close()} {
-		if err != first {
+		if !errors.Is(err, first) {
 			t.Errorf("%s gave %v, want the first error", what, err)
 		}
 	}

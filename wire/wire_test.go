@@ -45,8 +45,8 @@ type bench struct {
 	names    [][]string
 }
 
-func newBench(t testing.TB, partitions int32) *bench {
-	t.Helper()
+func newBench(tb testing.TB, partitions int32) *bench {
+	tb.Helper()
 	b := &bench{network: NewNetwork()}
 	listen := func(string, string) (net.Listener, error) {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func newBench(t testing.TB, partitions int32) *bench {
 			return nil, err
 		}
 		address := inner.Addr().String()
-		p, err := b.network.Proxy(t.Context(), int32(len(b.proxies)), "127.0.0.1:0", func(ctx context.Context) (net.Conn, error) {
+		p, err := b.network.Proxy(tb.Context(), int32(len(b.proxies)), "127.0.0.1:0", func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", address)
 		})
@@ -68,12 +68,12 @@ func newBench(t testing.TB, partitions int32) *bench {
 	}
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(partitions, topic), kfake.ListenFn(listen))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		fake.Close()
 		if err := b.network.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	b.network.Observe(b.observe)
@@ -93,27 +93,27 @@ func (b *bench) observe(a *Attempt) {
 }
 
 // seen gives the attempts, once every request's fate was told.
-func (b *bench) seen(t testing.TB) []Attempt {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+func (b *bench) seen(tb testing.TB) []Attempt {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
 	defer cancel()
 	if err := b.network.Settled(ctx); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.attempts)
 }
 
-func (b *bench) client(t testing.TB, options ...kgo.Opt) *kgo.Client {
-	t.Helper()
+func (b *bench) client(tb testing.TB, options ...kgo.Opt) *kgo.Client {
+	tb.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.seeds...), kgo.DefaultProduceTopic(topic), kgo.ClientID("test"),
 		kgo.MetadataMinAge(20 * time.Millisecond), kgo.ProducerLinger(0),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond })}, options...)...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(client.Close)
+	tb.Cleanup(client.Close)
 	return client
 }
 
@@ -124,9 +124,9 @@ func record(i int) *kgo.Record {
 }
 
 // produce sends n events one after the other and gives the errors.
-func produce(t testing.TB, client *kgo.Client, n int) []error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+func produce(tb testing.TB, client *kgo.Client, n int) []error {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
 	defer cancel()
 	errs := make([]error, n)
 	for i := range n {
@@ -136,19 +136,19 @@ func produce(t testing.TB, client *kgo.Client, n int) []error {
 }
 
 // log reads a partition to the given number of records.
-func (b *bench) log(t testing.TB, want int, options ...kgo.Opt) []string {
-	t.Helper()
-	client := b.client(t, append(options, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+func (b *bench) log(tb testing.TB, want int, options ...kgo.Opt) []string {
+	tb.Helper()
+	client := b.client(tb, append(options, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(50*time.Millisecond))...)
 	var values []string
 	deadline := time.Now().Add(10 * time.Second)
 	for len(values) < want && time.Now().Before(deadline) {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(tb.Context(), 200*time.Millisecond)
 		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
 		cancel()
 	}
 	// One more look: nothing may follow.
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	ctx, cancel := context.WithTimeout(tb.Context(), 150*time.Millisecond)
 	defer cancel()
 	client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
 	return values
@@ -393,13 +393,13 @@ func TestCloseEndsEveryGoroutineEvenSilentAndHeldOnes(t *testing.T) {
 }
 
 // wait polls for a condition with a deadline.
-func wait(t testing.TB, what string, condition func() bool) {
-	t.Helper()
+func wait(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
 	deadline := time.After(10 * time.Second)
 	for !condition() {
 		select {
 		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
+			tb.Fatalf("waited in vain: %s", what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
