@@ -355,7 +355,7 @@ func (f *File) readJSON(in *bufio.Reader) error {
 		f.format, f.text = FormatNative, place{2, int64(len(first))}
 		return f.readHeader(line)
 	case !whole && (native || strings.HasPrefix(nativeStart, string(line))):
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = errBegunLine
 		}
 		return f.cutHeader(err)

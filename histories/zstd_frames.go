@@ -97,7 +97,7 @@ func (w *frameWalker) skip(head []byte) error {
 	size := 8 + int64(binary.LittleEndian.Uint32(head[4:]))
 	n, err := io.CopyN(io.Discard, w.in, size)
 	w.end += n
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return errCut
 	}
 	return err
@@ -224,7 +224,7 @@ func (d *frameDecoder) begin(from io.Reader) error { return d.zstd.Reset(from) }
 func (d *frameDecoder) Read(p []byte) (int, error) {
 	n, err := d.zstd.Read(p)
 	switch {
-	case err == nil || err == io.EOF:
+	case err == nil || errors.Is(err, io.EOF):
 		return n, err
 	case d.walker.disk != nil:
 		return n, d.walker.disk
