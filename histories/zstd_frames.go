@@ -266,7 +266,7 @@ func (t *zstdText) Read(p []byte) (int, error) {
 			t.inside = true
 		}
 		n, err := t.decoder.Read(p)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			t.inside, err = false, nil
 		}
 		if n > 0 || err != nil {
