@@ -209,7 +209,7 @@ func batchSize(l *histories.Attempt) int64 {
 func answered(l *histories.Attempt) string {
 	text := "answered " + l.Answer
 	if l.Answer == "" {
-		text = "no answer, " + l.Lost
+		text = "no answer (" + l.Lost + ")"
 	}
 	if l.Answer != "" && l.Offset >= 0 {
 		text += fmt.Sprintf(", base offset %d", l.Offset)
