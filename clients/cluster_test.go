@@ -81,11 +81,11 @@ func newTestRun(t *testing.T, partitions int32, options ...kfake.Opt) *testRun {
 		connection: Connection{Seeds: cluster.ListenAddrs()}, partitions: partitions}
 }
 
-func testRecorder(t testing.TB, lines LineWriter) *Recorder {
-	t.Helper()
+func testRecorder(tb testing.TB, lines LineWriter) *Recorder {
+	tb.Helper()
 	recorder, err := NewRecorder(lines, RecorderOptions{Run: "run-1", Seed: 7})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return recorder
 }
@@ -105,9 +105,10 @@ func (r *testRun) properties(text string) Properties {
 	return p
 }
 
-func (r *testRun) producer(name, properties string) Producer {
+// producer opens the producer p1.
+func (r *testRun) producer(properties string) Producer {
 	r.Helper()
-	return r.producerWith(ProducerOptions{Name: name, Properties: r.properties(properties)})
+	return r.producerWith(ProducerOptions{Name: "p1", Properties: r.properties(properties)})
 }
 
 func (r *testRun) producerWith(o ProducerOptions) Producer {
@@ -176,12 +177,12 @@ func (r *testRun) events() map[string][]string {
 func place(partition int32, offset int64) string { return fmt.Sprintf("%d@%d", partition, offset) }
 
 // eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s in vain for %s", what)
+			tb.Fatalf("waited 20 s in vain for %s", what)
 		}
 		runtime.Gosched()
 		<-time.After(time.Millisecond)

@@ -88,7 +88,7 @@ func (r *testRun) plain(records ...*kgo.Record) {
 func TestAConsumerIsGivenEveryRecordAndSaysWhichPollGaveIt(t *testing.T) {
 	r := newTestRun(t, 3)
 	c := r.consumer(ConsumerOptions{Name: "c1", MaxPollRecords: 50})
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 300, "k1", "k2", "k3", "")
 	r.poll(c, 300)
 	r.closed(p, 10*time.Second)
@@ -181,7 +181,7 @@ func TestAPollThatIsGivenNothingEndsWithItsContext(t *testing.T) {
 
 func TestAPositionBelowTheLogStartIsResetAndTheResetIsRecorded(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "linger.ms=0")
+	p := r.producer("linger.ms=0")
 	r.send(p, 10, "k1")
 	c := r.consumer(ConsumerOptions{Name: "c1"})
 	r.poll(c, 10)
@@ -236,7 +236,7 @@ func (r *testRun) checkNoSilentStep() {
 
 func TestAPositionBeyondTheLogEndIsResetAndTheResetIsRecorded(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "linger.ms=0")
+	p := r.producer("linger.ms=0")
 	r.send(p, 10, "k1")
 	c := r.consumer(ConsumerOptions{Name: "c1"})
 	r.poll(c, 10)
@@ -262,7 +262,7 @@ func TestAPositionBeyondTheLogEndIsResetAndTheResetIsRecorded(t *testing.T) {
 // where it was cut, and says so.
 func TestTruncationThatTheLibraryFindsIsRecordedAsAReset(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "linger.ms=0")
+	p := r.producer("linger.ms=0")
 	r.send(p, 10, "k1")
 	c := r.consumer(ConsumerOptions{Name: "c1"})
 	r.poll(c, 10)

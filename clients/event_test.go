@@ -13,11 +13,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func testEvents(t testing.TB, run string, seed int64) *Events {
-	t.Helper()
+func testEvents(tb testing.TB, run string, seed int64) *Events {
+	tb.Helper()
 	events, err := NewEvents(run, seed)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return events
 }

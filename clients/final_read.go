@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/ackproof/ackproof/histories"
@@ -70,6 +71,7 @@ type finalReader struct {
 	admin      *kadm.Client
 	logs       map[histories.Partition]*histories.FinalRead
 	unfinished map[histories.Partition]bool
+	failing    map[histories.Partition]time.Time // since when, without progress
 	reading    recordReader
 	records    int64
 }
@@ -97,7 +99,7 @@ func newFinalReader(o FinalReadOptions) (*finalReader, error) {
 	kgoOptions = append(kgoOptions, kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxBytes(8<<20), kgo.FetchMaxWait(100*time.Millisecond))
 	r := &finalReader{FinalReadOptions: o, logs: make(map[histories.Partition]*histories.FinalRead),
-		unfinished: make(map[histories.Partition]bool)}
+		unfinished: make(map[histories.Partition]bool), failing: make(map[histories.Partition]time.Time)}
 	for _, p := range o.Partitions {
 		r.logs[p] = &histories.FinalRead{Partition: p, Isolation: o.Isolation, LogStart: histories.Unknown,
 			HighWatermark: histories.Unknown, LogEnd: histories.Unknown, LeaderEpoch: histories.Unknown,
@@ -279,6 +281,9 @@ func (r *finalReader) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(r.failing) > 0 && fetches.Empty() {
+			wait(ctx, lookAgain/10) // kgo may fetch again at once
+		}
 	}
 	for p := range r.unfinished {
 		log := r.logs[p]
@@ -287,11 +292,22 @@ func (r *finalReader) read(ctx context.Context) error {
 	return nil
 }
 
-// fail ends the reading of a partition whose fetch failed for good: kgo tries again
-// by itself what may pass.
+// fail takes an error of fetching a partition. Most pass, and kgo goes on fetching;
+// the reading ends with an error that cannot pass, or that lasts as long as the
+// ends of the logs were waited for.
 func (r *finalReader) fail(topic string, partition int32, err error) {
 	p := histories.Partition{Topic: topic, Partition: partition}
-	if r.unfinished[p] {
+	if !r.unfinished[p] {
+		return
+	}
+	since, failing := r.failing[p]
+	if !failing {
+		since = time.Now()
+		r.failing[p] = since
+	}
+	var loss *kgo.ErrDataLoss
+	final := errors.As(err, &loss) || errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kgo.ErrMaxDecompress)
+	if final || time.Since(since) >= r.Settle {
 		r.logs[p].Error = fmt.Sprintf("reading at offset %d: %v", r.logs[p].Position, err)
 		r.finish(p)
 	}
@@ -309,6 +325,7 @@ func (r *finalReader) take(p histories.Partition, records []*kgo.Record) error {
 	if !r.unfinished[p] || len(records) == 0 {
 		return nil
 	}
+	delete(r.failing, p)
 	kept := records[:0:0]
 	for _, record := range records {
 		if record.Offset >= log.HighWatermark {

@@ -23,7 +23,7 @@ import (
 
 func (r *testRun) sendAll(n int, keys ...string) {
 	r.Helper()
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, n, keys...)
 	r.closed(p, 20*time.Second)
 }
@@ -57,7 +57,7 @@ func TestAFinalReadReadsEverythingAndSaysSo(t *testing.T) {
 
 func TestAFinalReadBeginsAtTheLogStart(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 20, "k1")
 	eventually(t, "the sends", func() bool { return r.recorder.Counts().Acknowledged == 20 })
 	var cut kadm.Offsets
@@ -101,7 +101,7 @@ func TestAFinalReadPassesControlRecords(t *testing.T) {
 }
 
 // answerEpochEnd lets the leader say where its log ends.
-func (r *testRun) answerEpochEnd(end func(real int64) int64) {
+func (r *testRun) answerEpochEnd(end func(actual int64) int64) {
 	r.cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
 		answer := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
@@ -123,7 +123,7 @@ func TestALogEndAboveTheHighWatermark(t *testing.T) {
 	t.Run("that stays is recorded as it is", func(t *testing.T) {
 		r := newTestRun(t, 1)
 		r.sendAll(10, "k1")
-		r.answerEpochEnd(func(real int64) int64 { return real + 3 })
+		r.answerEpochEnd(func(actual int64) int64 { return actual + 3 })
 		s := r.finalRead(FinalReadOptions{Settle: 300 * time.Millisecond})
 		f := s.Reads[0]
 		if s.Incomplete != 1 || f.HighWatermark != 10 || f.Position != 10 || f.LogEnd != 13 || f.SecondLogEnd != 13 || f.Error != "" {
@@ -134,11 +134,11 @@ func TestALogEndAboveTheHighWatermark(t *testing.T) {
 		r := newTestRun(t, 1)
 		r.sendAll(10, "k1")
 		looks := 0
-		r.answerEpochEnd(func(real int64) int64 {
+		r.answerEpochEnd(func(actual int64) int64 {
 			if looks++; looks < 3 {
-				return real + 3
+				return actual + 3
 			}
-			return real
+			return actual
 		})
 		if s := r.finalRead(FinalReadOptions{}); s.Complete != 1 || s.Reads[0].LogEnd != 10 {
 			t.Fatalf("the final read is %+v", s)
@@ -158,6 +158,15 @@ func TestAnEndThatMovesIsSeenByTheSecondLook(t *testing.T) {
 	s := r.finalRead(FinalReadOptions{SecondLook: time.Second})
 	f := s.Reads[0]
 	if s.Incomplete != 1 || s.Records != 10 || f.HighWatermark != 10 || f.Position != 10 || f.SecondHighWatermark != 11 || f.SecondLogEnd != 11 {
+		t.Fatalf("the final read is %+v", s)
+	}
+}
+
+func TestAFinalReadGoesOnAfterAnErrorThatPasses(t *testing.T) {
+	r := newTestRun(t, 1)
+	r.sendAll(10, "k1")
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownServerError, Count: 3})
+	if s := r.finalRead(FinalReadOptions{}); s.Complete != 1 || s.Records != 10 {
 		t.Fatalf("the final read is %+v", s)
 	}
 }
@@ -248,6 +257,16 @@ func TestAClusterThatServesAgain(t *testing.T) {
 	}
 	if asked[0] != 1 || asked[1] != 2 || asked[2] != 1 || asked[3] != 1 {
 		t.Fatalf("sends by partition are %v", asked)
+	}
+}
+
+func TestWhetherAClusterServesIsNotAskedWithoutAcknowledgements(t *testing.T) {
+	r := newTestRun(t, 1)
+	if silent, err := r.serves("acks=0", 20*time.Second); err != nil || len(silent) != 0 {
+		t.Fatalf("silent are %v, %v", silent, err)
+	}
+	if line := linesOf[*histories.Producer](r.lines)[0]; line.Properties["acks"] != "all" {
+		t.Fatalf("the session is %+v", line)
 	}
 }
 

@@ -214,11 +214,11 @@ func (c *franzGoConsumer) resetLost(ctx context.Context) error {
 	defer cancel()
 	starts, err := admin.ListStartOffsets(asking, topics...)
 	if err != nil {
-		return nil //nolint:nilerr // the cluster does not answer now; the next poll tries again
+		return nil // the cluster does not answer now; the next poll tries again
 	}
 	ends, err := admin.ListEndOffsets(asking, topics...)
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return nil // as above
 	}
 	for p := range c.lost {
 		start, startKnown := starts.Lookup(p.Topic, p.Partition)

@@ -50,13 +50,13 @@ type franzGoPlan struct {
 	effective map[string]string
 }
 
-func (p *franzGoPlan) set(name, value string, options ...kgo.Opt) {
-	p.effective[name] = value
-	p.options = append(p.options, options...)
+func (plan *franzGoPlan) set(name, value string, options ...kgo.Opt) {
+	plan.effective[name] = value
+	plan.options = append(plan.options, options...)
 }
 
-func (p *franzGoPlan) setNumber(name string, value int64, options ...kgo.Opt) {
-	p.set(name, strconv.FormatInt(value, 10), options...)
+func (plan *franzGoPlan) setNumber(name string, value int64, options ...kgo.Opt) {
+	plan.set(name, strconv.FormatInt(value, 10), options...)
 }
 
 // planFranzGo translates properties.

@@ -26,10 +26,9 @@ func (r *Recorder) Observe(a *wire.Attempt) {
 		Reached: a.Reached, BrokerOffset: histories.Unknown, Fault: a.Fault,
 	}
 	r.counts.attempts.Add(1)
-	switch {
-	case a.Answer == nil:
+	if a.Answer == nil {
 		r.counts.attemptsLost.Add(1)
-	default:
+	} else {
 		line.Answer, line.Offset = histories.ErrorName(a.Answer.Code), a.Answer.BaseOffset
 		if a.Answer.Code != 0 {
 			r.counts.attemptsRefused.Add(1)

@@ -140,21 +140,21 @@ func everyNth(n, most int64, decide func() wire.Decision) wire.Interceptor {
 func TestFaultsOnTheWayShowInTheAttemptsAndNotInTheLog(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
-		most   int64
 		decide func() wire.Decision
 		lost   string
 		answer string
 	}{
-		{"a lost response", 1000, func() wire.Decision { return wire.LoseResponse("f#1", false) }, histories.LostConnection, ""},
-		{"a connection that is cut before the broker has the request", 1000, func() wire.Decision { return wire.CutBefore("f#1") },
+		{"a lost response", func() wire.Decision { return wire.LoseResponse("f#1", false) }, histories.LostConnection, ""},
+		{"a connection that is cut before the broker has the request", func() wire.Decision { return wire.CutBefore("f#1") },
 			histories.LostConnection, ""},
-		// Once: after a refusal franz-go waits for metadata, which it asks for every five seconds at most.
-		{"a refusal without the append", 1, func() wire.Decision { return wire.Refuse("f#1", 6, false) }, "", "NOT_LEADER_OR_FOLLOWER"},
-		{"a refusal after the append", 1, func() wire.Decision { return wire.Refuse("f#1", 7, true) }, "", "REQUEST_TIMED_OUT"},
+		{"a refusal without the append", func() wire.Decision { return wire.Refuse("f#1", 6, false) }, "", "NOT_LEADER_OR_FOLLOWER"},
+		{"a refusal after the append", func() wire.Decision { return wire.Refuse("f#1", 7, true) }, "", "REQUEST_TIMED_OUT"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r, network := newProxiedRun(t, 2)
-			remove := network.Intercept(everyNth(3, c.most, c.decide))
+			// Twice: after a refusal, and after a connection that ended with its first answer, franz-go waits for
+			// metadata, which it asks for every five seconds at most.
+			remove := network.Intercept(everyNth(3, 2, c.decide))
 			defer remove()
 			p := r.producerWith(ProducerOptions{Name: "p1", AttemptsVisible: true,
 				Properties: r.properties("linger.ms=0,batch.size=1024,retry.backoff.ms=5,request.timeout.ms=2000")})
@@ -199,12 +199,32 @@ func TestRequestsOfOthersAreNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Close()
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 1, "k1")
 	r.closed(p, 10*time.Second)
 	eventually(t, "our own attempt", func() bool { return r.recorder.Counts().Attempts == 1 })
 	if a := linesOf[*histories.Attempt](r.lines); len(a) != 1 || a[0].Process != "p1" {
 		t.Fatalf("attempts are %+v", a)
+	}
+}
+
+func TestRecordsThatAreNoSendsOfTheClientAreCountedAsUnnamed(t *testing.T) {
+	r, _ := newProxiedRun(t, 1)
+	r.closed(r.producer(""), 0)
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.connection.Seeds...), kgo.ClientID("p1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	others := r.recorder.Events().Payload(Event{"p2", "", 0}, "p2", 0, 10)
+	err = client.ProduceSync(r.context(), &kgo.Record{Topic: testTopic, Value: []byte("hello")},
+		&kgo.Record{Topic: testTopic, Value: others.Value, Headers: []kgo.RecordHeader{kgo.RecordHeader(others.Headers[0])}}).FirstErr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the attempt", func() bool { return r.recorder.Counts().Attempts == 1 })
+	if a := linesOf[*histories.Attempt](r.lines)[0]; a.Process != "p1" || a.Unnamed != 2 || len(a.Sends) != 0 {
+		t.Fatalf("the attempt is %+v", a)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestEverySendIsRecordedAsItHappened(t *testing.T) {
 	} {
 		t.Run("properties "+properties, func(t *testing.T) {
 			r := newTestRun(t, 4)
-			p := r.producer("p1", properties)
+			p := r.producer(properties)
 			const count = 600
 			r.send(p, count, "k1", "k2", "", "k/3")
 			if unknown := r.closed(p, 20*time.Second); unknown != 0 {
@@ -126,7 +126,7 @@ func TestTheProducerLineSaysWhatIsInForce(t *testing.T) {
 
 func TestRanksAreTheHandOverOrderOfConcurrentSenders(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	var senders sync.WaitGroup
 	for s := range 4 {
 		senders.Go(func() {
@@ -152,7 +152,7 @@ func TestRanksAreTheHandOverOrderOfConcurrentSenders(t *testing.T) {
 
 func TestAnEventThatIsSentAgainSaysSo(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 1, "k1")
 	again := &Resend{Event: Event{"p1", "k1", 0}, Of: histories.OperationID{Process: "p1", Number: 0}}
 	if err := p.Send(r.context(), SendRequest{Topic: testTopic, Key: "k1", ValueSize: 60, Again: again}); err != nil {
@@ -176,7 +176,7 @@ func TestAnEventThatIsSentAgainSaysSo(t *testing.T) {
 
 func TestTwoSessionsCannotHaveOneName(t *testing.T) {
 	r := newTestRun(t, 1)
-	r.producer("p1", "")
+	r.producer("")
 	if _, err := FranzGo().NewProducer(r.context(), ProducerOptions{Recorder: r.recorder, Connection: r.connection, Name: "p1"}); err == nil {
 		t.Fatal("a second p1 was opened")
 	}
@@ -199,7 +199,7 @@ func TestResultsAreNamedAsTheTablesNameThem(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			r := newTestRun(t, 1)
 			r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: c.fault, Count: -1})
-			p := r.producer("p1", c.properties)
+			p := r.producer(c.properties)
 			r.send(p, 1, "k1")
 			if unknown := r.closed(p, 20*time.Second); unknown != 0 {
 				t.Fatalf("%d sends were closed as unknown", unknown)
@@ -238,7 +238,7 @@ func TestErrorsOfFranzGoHaveNames(t *testing.T) {
 func TestASendThatNeverEndsIsClosedAsUnknown(t *testing.T) {
 	r := newTestRun(t, 2)
 	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1})
-	p := r.producer("p1", "")
+	p := r.producer("")
 	told := make(chan SendResult, 1)
 	if err := p.Send(r.context(), SendRequest{Topic: testTopic, Key: "k1", Done: func(s SendResult) { told <- s }}); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestASendThatNeverEndsIsClosedAsUnknown(t *testing.T) {
 func TestAnAcknowledgementAfterTheRecordersLimitIsALineOfItsOwn(t *testing.T) {
 	r := newTestRun(t, 1)
 	release := make(chan struct{})
-	p := r.producer("p1", "linger.ms=0")
+	p := r.producer("linger.ms=0")
 	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.SleepControl(func() { <-release })
 		return nil, nil, false
@@ -305,7 +305,7 @@ func TestClosingWhileNoBrokerCanBeReached(t *testing.T) {
 	}
 	r.connection = Connection{Seeds: []string{listener.Addr().String()}}
 	_ = listener.Close() // nobody listens there any more
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 5, "k1")
 	begun := time.Now()
 	if unknown := r.closed(p, 100*time.Millisecond); unknown != 5 {
@@ -319,7 +319,7 @@ func TestClosingWhileNoBrokerCanBeReached(t *testing.T) {
 
 func TestAClosedProducerTakesNoSends(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 1, "k1")
 	r.closed(p, 10*time.Second)
 	if err := p.Send(r.context(), SendRequest{Topic: testTopic, Key: "k1"}); !errors.Is(err, ErrClosed) {
@@ -343,7 +343,7 @@ func TestWaitingForBufferSpaceEndsWithTheContext(t *testing.T) {
 		r.cluster.SleepControl(func() { <-release })
 		return nil, nil, false
 	})
-	p := r.producer("p1", "buffer.memory=700,linger.ms=0")
+	p := r.producer("buffer.memory=700,linger.ms=0")
 	sending, stop := context.WithCancel(r.context())
 	defer stop()
 	var err error
@@ -393,7 +393,7 @@ func TestAPropertyThatForbidsTheRecordsIsRefused(t *testing.T) {
 
 func TestAHistoryThatCannotBeWrittenStopsTheRun(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 1, "k1")
 	full := errors.New("no space left on device")
 	r.lines.failWith(full)
@@ -415,7 +415,7 @@ func TestAHistoryThatCannotBeWrittenStopsTheRun(t *testing.T) {
 
 func TestDataLossThatTheLibraryDetectsIsNoted(t *testing.T) {
 	r := newTestRun(t, 1)
-	p := r.producer("p1", "")
+	p := r.producer("")
 	r.send(p, 1, "k1")
 	eventually(t, "the first acknowledgement", func() bool { return r.recorder.Counts().Acknowledged == 1 })
 	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.OutOfOrderSequenceNumber})

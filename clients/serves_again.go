@@ -21,6 +21,8 @@ type ServesAgainOptions struct {
 	// Name of the fresh session; empty: "fresh".
 	Name       string
 	Partitions []histories.Partition
+	// Properties of the producer. With acks=0 nothing is ever answered, so nothing
+	// would be learnt: the library's own defaults are used instead.
 	Properties Properties
 	// Limit is how long the cluster has; zero: max(60 s, twice the delivery timeout).
 	// With less than that the checker cannot tell.
@@ -47,6 +49,9 @@ func ServesAgain(ctx context.Context, o ServesAgainOptions) (silent []histories.
 	effective, err := o.Library.Effective(o.Properties)
 	if err != nil {
 		return nil, fmt.Errorf("asking whether the cluster serves again: %w", err)
+	}
+	if effective[histories.PropertyAcks] == "0" {
+		o.Properties = Properties{}
 	}
 	if o.Limit <= 0 {
 		o.Limit = ServeLimit(effective)
