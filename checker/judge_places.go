@@ -47,8 +47,8 @@ func (f *findings) judgeEvent(e uint32) {
 	}
 	if failed && ev.placed {
 		f.add(ImpossibleWrite, ev.placeLog, ev.placeOffset, []uint32{e}, nil,
-			"%s lies at %s offset %d, although its send certainly failed (%s)",
-			s.eventName(e), s.logName(ev.placeLog), ev.placeOffset, s.errors.list[s.sends[sends[0]].err])
+			"%s lies at %s offset %d, although its send certainly failed%s", s.eventName(e), s.logName(ev.placeLog),
+			ev.placeOffset, quoted(s.errors.list[s.sends[sends[0]].err]))
 	}
 	if ev.copies > 1 {
 		f.judgeCopies(e, len(sends))
