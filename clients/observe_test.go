@@ -231,14 +231,14 @@ func TestRecordsThatAreNoSendsOfTheClientAreCountedAsUnnamed(t *testing.T) {
 // Several producers at once, with faults: what is recorded must still be whole.
 func TestManyProducersThroughAFaultyNetwork(t *testing.T) {
 	r, network := newProxiedRun(t, 6)
-	defer network.Intercept(everyNth(20, 1000, func() wire.Decision { return wire.LoseResponse("lost-response#1", false) }))()
+	defer network.Intercept(everyNth(5, 6, func() wire.Decision { return wire.LoseResponse("lost-response#1", false) }))()
 	var names []string
 	var all sync.WaitGroup
 	for i, properties := range []string{"", "enable.idempotence=false", "acks=1", "compression.type=zstd"} {
 		name := fmt.Sprintf("p%d", i)
 		names = append(names, name)
 		p := r.producerWith(ProducerOptions{Name: name, AttemptsVisible: true,
-			Properties: r.properties(strings.Trim(properties+",retry.backoff.ms=5,linger.ms=1", ","))})
+			Properties: r.properties(strings.Trim(properties+",retry.backoff.ms=5,linger.ms=1,batch.size=4096", ","))})
 		all.Go(func() {
 			for n := range 1000 {
 				if err := p.Send(r.context(), SendRequest{Topic: testTopic, Key: fmt.Sprint("k", n%8), ValueSize: 50}); err != nil {
