@@ -86,8 +86,9 @@ func (t *identities) ofSparse(event string) (number uint32, isNew bool) {
 	if known, ok := t.sparse[event]; ok {
 		return known, false
 	}
-	number = t.add(identity{t.prefixes.of(event), -1})
-	t.sparse[t.prefixes.list[len(t.prefixes.list)-1]] = number
+	whole := t.prefixes.of(event)
+	number = t.add(identity{whole, -1})
+	t.sparse[t.prefixes.list[whole]] = number
 	return number, true
 }
 
