@@ -73,9 +73,22 @@ func (r *Recorder) Write(line histories.Line) error {
 		return r.Err()
 	default:
 	}
-	if err := r.lines.Write(line); err != nil {
+	err := r.lines.Write(line)
+	if _, about := line.(*histories.FaultStart); about && err == nil {
+		err = r.flush()
+	}
+	if err != nil {
 		r.fail(err)
-		return err
+	}
+	return err
+}
+
+// flush brings what was written to the operating system, where the writer can do
+// that: what a fault is about to do must be known even if it takes this process
+// along.
+func (r *Recorder) flush() error {
+	if writer, can := r.lines.(interface{ Flush() error }); can {
+		return writer.Flush()
 	}
 	return nil
 }
