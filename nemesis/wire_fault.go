@@ -68,21 +68,15 @@ type wireFault struct {
 	acted   int64
 	effect  int64
 	brokers map[int32]int64
-	// hit are the connections' ends that were acted on.
-	hit     map[connectionEnd]bool
+	// hit are the numbers of the connections that were acted on.
+	hit     map[int64]bool
 	lastAct time.Time
-}
-
-// connectionEnd names the connections of one client to one broker.
-type connectionEnd struct {
-	broker int32
-	client string
 }
 
 // newWireFault aims a fault on the wire.
 func newWireFault(env *Environment, s Settings, decide func(x *wire.Exchange) wire.Decision) *wireFault {
 	w := &wireFault{env: env, settings: s, decide: decide, every: s.number("every"), most: s.number("count"),
-		brokers: make(map[int32]int64), hit: make(map[connectionEnd]bool)}
+		brokers: make(map[int32]int64), hit: make(map[int64]bool)}
 	if s.is("api", "fetch") {
 		w.api = fetchKey
 	}
@@ -173,7 +167,7 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 	}
 	w.acted++
 	w.brokers[x.Broker]++
-	w.hit[connectionEnd{x.Broker, x.ClientID}] = true
+	w.hit[x.Connection] = true
 	w.lastAct = time.Now()
 	return w.decide(x)
 }
@@ -248,12 +242,12 @@ func byBroker(counts map[int32]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// cutHit cuts the connections of the clients to the brokers whose requests were
-// acted on: what was left silent ends.
+// cutHit cuts the connections whose requests were acted on: what was left silent
+// ends.
 func cutHit(_ context.Context, w *wireFault) error {
 	w.mu.Lock()
 	hit := maps.Clone(w.hit)
 	w.mu.Unlock()
-	w.env.Cluster.Wire().Reset(func(broker int32, client string) bool { return hit[connectionEnd{broker, client}] })
+	w.env.Cluster.Wire().Reset(func(e wire.End) bool { return hit[e.Connection] })
 	return nil
 }

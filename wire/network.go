@@ -111,18 +111,25 @@ func (n *Network) decide(x *Exchange) Decision {
 // Close ends every connection and returns when all goroutines have ended.
 func (n *Network) Close() error {
 	n.cancel()
-	n.Reset(func(int32, string) bool { return true })
+	n.Reset(func(End) bool { return true })
 	n.working.Wait()
 	return nil
 }
 
-// Reset cuts the live connections for which the filter is true, given the broker
-// and the client's id (empty before its first request).
-func (n *Network) Reset(filter func(broker int32, clientID string) bool) {
+// End names a connection: the broker that it leads to, its number, as in Exchange and
+// Attempt, and the client's id, empty before its first request.
+type End struct {
+	Broker     int32
+	Connection int64
+	ClientID   string
+}
+
+// Reset cuts the live connections for which the filter is true.
+func (n *Network) Reset(filter func(End) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.live {
-		if filter(c.broker, c.clientName()) {
+		if filter(End{c.broker, c.number, c.clientName()}) {
 			c.cut()
 		}
 	}
@@ -171,7 +178,7 @@ func (p *Proxy) Refuse(refuse bool) {
 	p.refusing = refuse
 	p.mu.Unlock()
 	if refuse {
-		p.network.Reset(func(broker int32, _ string) bool { return broker == p.broker })
+		p.network.Reset(func(e End) bool { return e.Broker == p.broker })
 	}
 }
 
