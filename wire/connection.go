@@ -1,13 +1,12 @@
-// This file holds the life of a connection: requests one way, answers the other
-// way, in the order of the requests.
+// This file holds a connection and its way there: requests from the client to the
+// broker.
 
 package wire
 
 import (
+	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -17,89 +16,150 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxFrame bounds a frame: brokers accept 100 MiB (socket.request.max.bytes), and a
-// fetch answer may be somewhat larger. What claims more is not Kafka.
-const maxFrame = 256 << 20
-
 // connection is one client's connection and the broker's behind it.
 type connection struct {
-	network        *Network
-	broker         int32
-	number         int64
-	client, server net.Conn
-	name           atomic.Value
+	network *Network
+	proxy   *Proxy // nil behind a dialer
+	broker  int32
+	number  int64
+	client  net.Conn
+	name    atomic.Pointer[string]
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	silent atomic.Bool // nothing passes any more, but it stays open
+	// silent: nothing passes any more, but the connection stays open.
+	silent atomic.Bool
+	// opaque: what passes are no frames any more.
+	opaque atomic.Bool
 
-	// sending is held by whoever writes to the broker.
-	sending sync.Mutex
-	held    *heldRequest
+	// held waits to be overtaken until heldUntil; of the requests' goroutine alone.
+	held      *flight
+	heldUntil time.Time
 
-	mu      sync.Mutex
-	pending []*flight
+	mu     sync.Mutex
+	server net.Conn // nil until the broker is connected to
+	lost   string   // what is said of requests without an answer, once it ended
+	// sent are the requests that the broker has to answer, in its order.
+	sent []*flight
+	// asked are the requests that the client waits for, in its order.
+	asked []*flight
+	// delivering: a goroutine is busy with the first of asked; turn is told when it
+	// is not any more.
+	delivering bool
+	turn       sync.Cond
 }
 
-// flight is a request that the client waits for an answer to.
+// flight is a request on its way, and its answer on its way back.
 type flight struct {
 	exchange *Exchange
 	decision Decision
-	reached  bool
-	// ready is an answer that waits for its turn, complete with its length: one of our
-	// own, or one that the broker gave out of turn.
-	ready  []byte
-	answer map[int]Answer // of ready, by batch
-	// swallow: the client did not send this request and gets no answer to it.
-	swallow bool
+	// frame is the request as it came, in a buffer of the pool.
+	frame []byte
+	// own is an answer of our own, with what it says about each batch.
+	own     []byte
+	answers []batchAnswer
+	// kept is an answer of the broker that came before its turn.
+	kept []byte
+	// twin: the client did not send this request and gets no answer to it.
+	twin bool
+
+	// The rest is guarded by the connection's mu.
+	queued  bool // among asked
+	reached bool
+	writing bool // the frame is being written to the broker
+	told    bool
 }
 
-func (n *Network) serve(client net.Conn, broker int32, dial Dial) {
-	ctx, cancel := context.WithCancel(n.ctx)
-	defer cancel()
-	server, err := dial(ctx)
-	if err != nil {
-		reset(client)
-		return
-	}
-	c := &connection{network: n, broker: broker, number: n.connections.Add(1), client: client, server: server,
-		ctx: ctx, cancel: cancel}
-	n.mu.Lock()
-	n.live[c] = struct{}{}
-	n.mu.Unlock()
-	if n.ctx.Err() != nil {
+// mayBeSilent says whether the broker may have no answer to the request: a Produce
+// request that could not be decoded may be one with acks=0.
+func (f *flight) mayBeSilent() bool {
+	return f.exchange.Key == int16(kmsg.Produce) && f.exchange.Produce == nil && !f.twin
+}
+
+// unanswered says whether the request is one that the broker does not answer.
+func (f *flight) unanswered() bool { return f.exchange.Produce != nil && f.exchange.Produce.Acks == 0 }
+
+// connect gives a connection of a client, for the time being without a broker.
+func (n *Network) connect(client net.Conn, broker int32) *connection {
+	c := &connection{network: n, broker: broker, number: n.connections.Add(1), client: client}
+	c.ctx, c.cancel = context.WithCancel(n.ctx)
+	c.turn.L = &c.mu
+	return c
+}
+
+// register makes the connection one that the network can cut.
+func (c *connection) register() {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	c.network.live[c] = struct{}{}
+	if c.network.closed {
 		c.cut()
+	}
+}
+
+func (c *connection) unregister() {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	delete(c.network.live, c)
+	c.cancel()
+}
+
+// serve leads frames both ways until the connection ends.
+func (c *connection) serve(server net.Conn) {
+	c.mu.Lock()
+	c.server = server
+	c.mu.Unlock()
+	if c.ctx.Err() != nil { // cut while the broker was connected to
+		c.hangUp()
+		return
 	}
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		c.answers()
-		c.hangUp()
+		c.answerAll(bufio.NewReaderSize(server, readSize))
+		if !c.silent.Load() {
+			c.hangUp()
+		}
 	})
-	c.requests()
+	c.requestAll(bufio.NewReaderSize(c.client, readSize))
 	c.hangUp()
 	answers.Wait()
-	n.mu.Lock()
-	delete(n.live, c)
-	n.mu.Unlock()
 	c.abandon()
 }
 
-// hangUp ends the connection in good order, unless it is to be silent: then it
-// waits until the client gives up or the network closes.
+// hangUp ends the connection in good order.
 func (c *connection) hangUp() {
-	if c.silent.Load() && c.ctx.Err() == nil {
-		_, _ = io.Copy(io.Discard, c.client)
-	}
-	c.cancel()
+	c.end()
 	_ = c.client.Close()
-	_ = c.server.Close()
 }
 
 // cut ends the connection at once, from anywhere.
 func (c *connection) cut() {
-	c.cancel()
+	c.end()
 	reset(c.client)
-	_ = c.server.Close()
+}
+
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == "" {
+		c.lost = LostConnection
+		if c.silent.Load() || c.network.ctx.Err() != nil {
+			c.lost = LostSilence
+		}
+	}
+	c.cancel()
+	if c.server != nil {
+		_ = c.server.Close()
+	}
+}
+
+// goSilent lets nothing pass any more. A request that is just being written is
+// given up, or a broker that does not read would keep the client's end unseen.
+func (c *connection) goSilent() {
+	c.silent.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.server.SetWriteDeadline(time.Now())
 }
 
 // reset closes a connection so that the other side sees a reset, not an end.
@@ -111,128 +171,151 @@ func reset(conn net.Conn) {
 }
 
 func (c *connection) clientName() string {
-	name, _ := c.name.Load().(string)
-	return name
+	if name := c.name.Load(); name != nil {
+		return *name
+	}
+	return ""
 }
 
-// readFrame reads a frame with its length in front into a buffer of its own.
-func readFrame(r io.Reader) ([]byte, error) {
-	var length [4]byte
-	if _, err := io.ReadFull(r, length[:]); err != nil {
+// requestAll passes requests from the client to the broker until either ends.
+func (c *connection) requestAll(r *bufio.Reader) {
+	for c.requestNext(r) {
+		if c.opaque.Load() {
+			_, _ = io.Copy(c.server, r)
+			return
+		}
+	}
+	c.letGo(false)
+}
+
+// requestNext waits for a request and passes it on; false ends the connection.
+func (c *connection) requestNext(r *bufio.Reader) bool {
+	if _, err := r.Peek(1); err != nil {
+		var timeout net.Error
+		if c.held != nil && errors.As(err, &timeout) && timeout.Timeout() {
+			return c.letGo(false)
+		}
+		return false
+	}
+	if c.opaque.Load() {
+		return true
+	}
+	if c.held != nil {
+		_ = c.client.SetReadDeadline(time.Time{}) // the frame may take its time
+	}
+	frame, err := c.network.frames.read(r)
+	if err != nil {
+		c.refuseGarbage(err)
+		return false
+	}
+	x, err := c.exchange(frame[4:])
+	if err != nil {
+		c.refuseGarbage(err)
+		return false
+	}
+	f := &flight{exchange: x, frame: frame}
+	if !c.silent.Load() {
+		f.decision = c.network.decide(x)
+	}
+	going := c.request(f)
+	if going && c.held != nil {
+		if !time.Now().Before(c.heldUntil) {
+			return c.letGo(false)
+		}
+		_ = c.client.SetReadDeadline(c.heldUntil)
+	}
+	return going
+}
+
+// refuseGarbage counts a connection that ends because of what came on it.
+func (c *connection) refuseGarbage(err error) {
+	if errors.Is(err, errNotKafka) {
+		c.network.counts.notKafka.Add(1)
+	}
+}
+
+// exchange reads a request's header, and decodes a Produce request.
+func (c *connection) exchange(body []byte) (*Exchange, error) {
+	x := &Exchange{Broker: c.broker, Connection: c.number, Received: time.Now(), body: body}
+	last := c.name.Load()
+	if err := x.readHeader(c.clientName()); err != nil {
 		return nil, err
 	}
-	size := binary.BigEndian.Uint32(length[:])
-	if size > maxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes: this is not Kafka's protocol", size)
+	if last == nil || *last != x.ClientID {
+		c.name.Store(&x.ClientID)
 	}
-	frame := make([]byte, 4+size)
-	copy(frame, length[:])
-	_, err := io.ReadFull(r, frame[4:])
-	return frame, err
-}
-
-// requests passes frames from the client to the broker until either ends.
-func (c *connection) requests() {
-	for {
-		frame, err := readFrame(c.client)
-		if err != nil {
-			return
-		}
-		x, ok := c.exchange(frame[4:])
-		if !ok {
-			return
-		}
-		if !c.request(frame, x) {
-			return
-		}
+	if x.Key != int16(kmsg.Produce) {
+		return x, nil
 	}
-}
-
-var errHeader = errors.New("a frame without a request header")
-
-// exchange reads a request's header, and a Produce request whole.
-func (c *connection) exchange(body []byte) (*Exchange, bool) {
-	x := &Exchange{Broker: c.broker, Connection: c.number, Received: time.Now(), body: body}
-	var err error
-	if x.head, err = x.readHeader(); err != nil {
-		return nil, false
+	if x.Produce = c.network.decodeProduce(x); x.Produce == nil {
+		c.network.counts.undecoded.Add(1)
+		return x, nil
 	}
-	c.name.Store(x.ClientID)
-	if x.Key == int16(kmsg.Produce) {
-		x.Produce = c.network.decodeProduce(x, x.head)
-	}
-	if x.Produce != nil {
-		c.network.unsettled.Add(1)
-	}
-	return x, true
-}
-
-// readHeader reads the request header and gives where the body begins. The
-// client's id is a plain nullable string in every header version (KIP-482).
-func (x *Exchange) readHeader() (offset int, err error) {
-	b := x.body
-	if len(b) < 10 {
-		return 0, errHeader
-	}
-	x.Key, x.Version = int16(binary.BigEndian.Uint16(b)), int16(binary.BigEndian.Uint16(b[2:]))
-	x.Correlation = int32(binary.BigEndian.Uint32(b[4:]))
-	offset = 10
-	if length := int(int16(binary.BigEndian.Uint16(b[8:]))); length > 0 {
-		if len(b) < offset+length {
-			return 0, errHeader
-		}
-		x.ClientID = string(b[offset : offset+length])
-		offset += length
-	}
-	if request := kmsg.RequestForKey(x.Key); request != nil {
-		request.SetVersion(x.Version)
-		if request.IsFlexible() {
-			return skipTags(b, offset)
-		}
-	}
-	return offset, nil
-}
-
-// skipTags skips a section of tagged fields.
-func skipTags(b []byte, offset int) (int, error) {
-	count, n := binary.Uvarint(b[min(offset, len(b)):])
-	if n <= 0 {
-		return 0, errHeader
-	}
-	offset += n
-	for range count {
-		if _, n = binary.Uvarint(b[min(offset, len(b)):]); n <= 0 {
-			return 0, errHeader
-		}
-		offset += n
-		size, n := binary.Uvarint(b[min(offset, len(b)):])
-		if n <= 0 || size > uint64(len(b)) || offset+n+int(size) > len(b) {
-			return 0, errHeader
-		}
-		offset += n + int(size)
-	}
-	return offset, nil
+	c.network.unsettled.Add(1)
+	return x, nil
 }
 
 // request does with one request what was decided; false ends the connection.
-func (c *connection) request(frame []byte, x *Exchange) bool {
-	d := c.network.decide(x)
-	f := &flight{exchange: x, decision: d}
+func (c *connection) request(f *flight) bool {
+	d := f.decision
 	switch {
+	case c.silent.Load():
+		c.tell(f, nil, nil, LostSilence)
+		return true
 	case d.kind == cutBefore:
-		c.fate(f, nil, nil, LostConnection)
+		c.tell(f, nil, nil, LostConnection)
 		c.cut()
 		return false
-	case d.kind == refuse && x.Produce != nil && !d.after:
-		f.ready, f.answer = refusal(f.exchange, f.decision.code)
-		return c.answerOurselves(f)
-	case d.kind >= acknowledgeUnwritten && x.Produce != nil && x.Produce.Acks != 0:
-		return c.lie(frame, f)
+	case d.kind == refuse && !d.after && f.concerned() == len(f.exchange.Produce.Batches):
+		return c.refuseWhole(f)
+	case d.kind == acknowledgeUnwritten:
+		return c.acknowledge(f)
+	case d.kind == swapBatches && c.held == nil:
+		return c.hold(f)
 	case d.kind == holdBack && d.side == SideRequest && !c.wait(d.by):
-		c.fate(f, nil, nil, LostConnection)
+		c.tell(f, nil, nil, c.whyLost())
 		return false
 	}
-	return c.forward(frame, f)
+	return c.pass(f)
+}
+
+// pass has the broker serve a request, as it is or as a lie has it; false ends the
+// connection.
+func (c *connection) pass(f *flight) bool {
+	var twin []byte
+	if f.decision.kind == writeTwice {
+		twin = rewritten(f.exchange, func(_ int, raw []byte) ([]byte, bool) { return anonymous(raw), true })
+	}
+	if !c.forward(f, c.outgoing(f)) {
+		if f.unanswered() {
+			c.tell(f, nil, nil, c.whyLost())
+		}
+		return false
+	}
+	if twin != nil && !c.forwardTwin(f, twin) {
+		return false
+	}
+	if f.unanswered() && !c.after(f) {
+		return false
+	}
+	return c.letGoBehind(f)
+}
+
+// after does with a request that has no answer what was decided, now that the broker
+// has been sent it.
+func (c *connection) after(f *flight) bool {
+	c.tell(f, nil, nil, LostAcksZero)
+	switch f.decision.kind {
+	case loseResponse:
+		if f.decision.stall {
+			c.goSilent()
+		}
+		return f.decision.stall
+	case refuse: // Kafka closes the connection where it would have answered an error
+		return f.concerned() == 0
+	default:
+		return true
+	}
 }
 
 // wait waits, unless the connection ends.
@@ -247,89 +330,115 @@ func (c *connection) wait(by time.Duration) bool {
 	}
 }
 
-// forward hands the request to the broker, before one that is held for its place.
-func (c *connection) forward(frame []byte, f *flight) bool {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if c.held != nil && f.exchange.Produce != nil && !f.swallow {
-		// With its producer id it would be refused as out of sequence.
-		frame = anonymous(frame, f.exchange)
+func (c *connection) whyLost() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.lost != "":
+		return c.lost
+	case c.silent.Load() || c.network.ctx.Err() != nil:
+		return LostSilence
+	default:
+		return LostConnection
 	}
-	return c.send(frame, f) && c.release(f)
 }
 
-// send writes the request to the broker's connection.
-func (c *connection) send(frame []byte, f *flight) bool {
-	silent := f.exchange.Produce != nil && f.exchange.Produce.Acks == 0
-	f.reached = true
-	if !silent {
-		c.push(f)
+// forward sends a frame for the request to the broker; false ends the connection.
+func (c *connection) forward(f *flight, frame []byte) bool {
+	c.mu.Lock()
+	f.reached, f.writing = true, true // before the broker can have answered
+	if !f.unanswered() {
+		c.sent = append(c.sent, f)
+		c.ask(f)
 	}
-	if _, err := c.server.Write(frame); err != nil {
-		f.reached = false
-		if silent {
-			c.fate(f, nil, nil, LostConnection)
+	c.mu.Unlock()
+	_, err := c.server.Write(frame)
+	c.mu.Lock()
+	f.reached, f.writing = err == nil, false
+	free := f.told || f.exchange.Produce == nil
+	c.mu.Unlock()
+	if free {
+		c.free(f)
+	}
+	// In silence what the client says is still read.
+	return err == nil || c.silent.Load()
+}
+
+// ask puts a request among those that the client waits for. The caller holds mu.
+func (c *connection) ask(f *flight) {
+	if !f.twin && !f.queued {
+		f.queued = true
+		c.asked = append(c.asked, f)
+	}
+}
+
+// free gives the request's buffer back, which was told of and is not being written.
+func (c *connection) free(f *flight) {
+	frame := f.frame
+	f.frame, f.exchange.body = nil, nil
+	if p := f.exchange.Produce; p != nil {
+		for i := range p.Batches {
+			p.Batches[i].raw = nil
 		}
+		p.request = nil
+	}
+	c.network.frames.put(frame)
+}
+
+// outgoing gives the frame to send for a request: its own, unless its content is not
+// to reach the broker as it came.
+func (c *connection) outgoing(f *flight) []byte {
+	x := f.exchange
+	if x.Produce == nil {
+		return f.frame
+	}
+	corrupted, at := corruption(f)
+	forged := c.network.forged.of(x)
+	partly := f.decision.kind == refuse && !f.decision.after
+	if corrupted == nil && forged == nil && !partly {
+		return f.frame
+	}
+	return rewritten(x, func(i int, raw []byte) ([]byte, bool) {
+		if corrupted != nil && i == at {
+			raw = corrupted
+		}
+		if forged != nil && forged[i] {
+			raw = anonymous(raw)
+		}
+		return raw, !partly || !f.decision.concerns(&x.Produce.Batches[i])
+	})
+}
+
+// concerned counts the batches that the decision acts on.
+func (f *flight) concerned() (count int) {
+	for i := range f.exchange.Produce.Batches {
+		if f.decision.concerns(&f.exchange.Produce.Batches[i]) {
+			count++
+		}
+	}
+	return count
+}
+
+// refuseWhole refuses a request that the broker does not have.
+func (c *connection) refuseWhole(f *flight) bool {
+	if f.unanswered() {
+		c.tell(f, nil, nil, LostAcksZero)
 		return false
 	}
-	if silent {
-		c.fate(f, nil, nil, LostAcksZero)
-		// Kafka closes the connection where it would have answered with an error.
-		return f.decision.kind != refuse && f.decision.kind != loseResponse
+	f.own, f.answers = refusal(f.exchange, f.decision.code)
+	return c.answerOurselves(f)
+}
+
+// answerOurselves answers without the broker, in turn; false ends the connection.
+func (c *connection) answerOurselves(f *flight) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ask(f)
+	// Whoever is delivering looks for more when it is done.
+	for !c.delivering && len(c.asked) > 0 && c.asked[0].own != nil {
+		if !c.settleFirst(nil) {
+			return false
+		}
 	}
 	return true
-}
-
-// answerOurselves answers without the broker, in turn.
-func (c *connection) answerOurselves(f *flight) bool {
-	if f.exchange.Produce.Acks == 0 {
-		c.fate(f, nil, nil, LostAcksZero)
-		return false
-	}
-	c.push(f)
-	return c.flush() == nil
-}
-
-func (c *connection) push(f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pending = append(c.pending, f)
-}
-
-// flush gives the client the answers of our own whose turn it is.
-func (c *connection) flush() error {
-	for {
-		c.mu.Lock()
-		if len(c.pending) == 0 || c.pending[0].ready == nil || c.silent.Load() {
-			c.mu.Unlock()
-			return nil
-		}
-		f := c.pending[0]
-		c.pending = c.pending[1:]
-		_, err := c.client.Write(f.ready)
-		c.mu.Unlock()
-		if err != nil {
-			c.fate(f, nil, nil, LostConnection)
-			return err
-		}
-		c.fate(f, f.answer, nil, "")
-	}
-}
-
-// pop gives the request that a broker's answer belongs to. One whose turn it is not
-// stays pending.
-func (c *connection) pop(correlation int32) (f *flight, inTurn bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, f := range c.pending {
-		if f.exchange.Correlation != correlation || f.ready != nil {
-			continue
-		}
-		if i == 0 || f.swallow {
-			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
-			return f, true
-		}
-		return f, false
-	}
-	return nil, false
 }

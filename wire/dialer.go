@@ -5,11 +5,13 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"net"
 )
 
 // Dialer gives a dial function for a client: what next connects to is led through
-// the network, as broker(address).
+// the network, as broker(address). The connection that the client is given has no
+// TLS; next may have, so a client that would use TLS leaves it to next.
 func (n *Network) Dialer(next func(ctx context.Context, network, address string) (net.Conn, error),
 	broker func(address string) int32) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -18,9 +20,16 @@ func (n *Network) Dialer(next func(ctx context.Context, network, address string)
 			return nil, err
 		}
 		ours, theirs := net.Pipe()
-		n.working.Go(func() {
-			n.serve(ours, broker(address), func(context.Context) (net.Conn, error) { return server, nil })
+		started := n.start(func() {
+			c := n.connect(ours, broker(address))
+			c.register()
+			defer c.unregister()
+			c.serve(server)
 		})
+		if !started {
+			_ = server.Close()
+			return nil, fmt.Errorf("connecting to %s: %w", address, ErrClosed)
+		}
 		return theirs, nil
 	}
 }

@@ -1,32 +1,33 @@
-// This file holds what an interceptor is shown and what it can decide.
+// This file holds what an interceptor and an observer are shown.
 
 package wire
 
 import (
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Exchange is a request on its way to a broker. It must not be kept or changed.
 type Exchange struct {
 	Broker      int32
-	Connection  int64
+	Connection  int64 // unique in the network
 	ClientID    string
-	Key         int16
+	Key         int16 // of the API
 	Version     int16
 	Correlation int32
-	Received    time.Time
+	// Received is when the request had been read whole from the client.
+	Received time.Time
 	// Produce is set for a Produce request that could be decoded.
 	Produce *Produce
 	body    []byte // the whole frame without its length
-	head    int    // length of the request header in body
+	head    int    // length of a Produce request's header in body
 }
 
 // Produce is a decoded Produce request.
 type Produce struct {
-	Acks    int16
+	Acks int16
+	// Batches are what the request carries, one for each partition, in its order.
 	Batches []ProduceBatch
 	request *kmsg.ProduceRequest
 }
@@ -35,12 +36,14 @@ type Produce struct {
 type ProduceBatch struct {
 	// Topic is empty where the request names a topic id that no Metadata answer
 	// has explained yet.
-	Topic         string
-	Partition     int32
+	Topic     string
+	Partition int32
+	// ProducerID, ProducerEpoch and BaseSequence are -1 without idempotence.
 	ProducerID    int64
 	ProducerEpoch int16
 	BaseSequence  int32
-	Records       int32
+	Records       int32 // their number
+	id            [16]byte
 	raw           []byte
 }
 
@@ -48,8 +51,16 @@ type ProduceBatch struct {
 // order, nil where a record has none. It decompresses; the slices are valid during
 // the call only.
 func (b *ProduceBatch) EachHeader(name string, visit func(value []byte)) error {
-	return eachHeader(b.raw, name, visit)
+	return eachRecord(b.raw, func(r *Record) { visit(r.Header(name)) })
 }
+
+// EachRecord calls visit with every record, in batch order. It decompresses; the
+// record and what it holds are valid during the call only.
+func (b *ProduceBatch) EachRecord(visit func(*Record)) error { return eachRecord(b.raw, visit) }
+
+// Raw is the record batch as it came (message format 2), valid as long as the
+// exchange or attempt.
+func (b *ProduceBatch) Raw() []byte { return b.raw }
 
 // Attempt is one batch of one Produce request and what became of it.
 type Attempt struct {
@@ -67,23 +78,27 @@ type Attempt struct {
 	// Sent is when the request had been read from the client, Ended when its fate
 	// was known.
 	Sent, Ended time.Time
-	// Answer is what the client was given; nil: nothing, and Lost says why.
+	// Answer is what the client was given; nil: nothing that could be read, and
+	// Lost says why.
 	Answer *Answer
 	Lost   string
-	// Reached: the whole request was handed to the broker's connection.
+	// Reached: all of the batch was handed to the broker's connection.
 	Reached bool
 	// BrokerAnswer is what the broker answered, where that was seen and is not what
 	// the client was given.
 	BrokerAnswer *Answer
-	// Fault is the name of the decision that acted on the request.
+	// Fault is the name of the decision that acted on the batch.
 	Fault string
 	batch *ProduceBatch
 }
 
-// EachHeader is ProduceBatch.EachHeader, for the name in the network's options.
+// EachHeader is ProduceBatch.EachHeader.
 func (a *Attempt) EachHeader(name string, visit func(value []byte)) error {
 	return a.batch.EachHeader(name, visit)
 }
+
+// EachRecord is ProduceBatch.EachRecord.
+func (a *Attempt) EachRecord(visit func(*Record)) error { return a.batch.EachRecord(visit) }
 
 // Answer is a broker's answer about one batch.
 type Answer struct {
@@ -91,111 +106,13 @@ type Answer struct {
 	BaseOffset int64
 }
 
-// What happened to a request instead of an answer.
+// What happened to a batch instead of an answer.
 const (
+	// LostConnection: the connection ended before the answer came.
 	LostConnection = "connection-closed"
-	LostSilence    = "no-answer"
-	LostAcksZero   = "acks-0"
+	// LostSilence: no answer came while the connection stayed open, until the
+	// client gave up or the network was closed.
+	LostSilence = "no-answer"
+	// LostAcksZero: acks=0, no answer is ever sent.
+	LostAcksZero = "acks-0"
 )
-
-type kind int
-
-const (
-	pass kind = iota
-	loseResponse
-	cutBefore
-	refuse
-	holdBack
-	// the lies, see lies.go
-	acknowledgeUnwritten
-	writeTwice
-	swapBatches
-	corruptByte
-	divergeReads
-)
-
-// Decision is what becomes of a request. The zero value lets it pass.
-type Decision struct {
-	kind  kind
-	name  string
-	stall bool
-	after bool
-	code  int16
-	by    time.Duration
-	side  Side
-	took  func() // called when a lie took effect
-}
-
-// Side is a direction on a connection.
-type Side int
-
-// The sides.
-const (
-	SideRequest Side = iota
-	SideAnswer
-)
-
-// Pass lets a request pass.
-func Pass() Decision { return Decision{} }
-
-// LoseResponse lets the broker serve the request, throws its answer away and closes
-// the connection; with stall the connection goes silent instead.
-func LoseResponse(name string, stall bool) Decision {
-	return Decision{kind: loseResponse, name: name, stall: stall}
-}
-
-// CutBefore resets the connection before the broker has the request.
-func CutBefore(name string) Decision { return Decision{kind: cutBefore, name: name} }
-
-// Refuse answers a Produce request with an error code: without the broker's having
-// it, or after the broker served it. Any other request passes.
-func Refuse(name string, code int16, after bool) Decision {
-	return Decision{kind: refuse, name: name, code: code, after: after}
-}
-
-// HoldBack passes the request, or its answer, on late; what follows it in the same
-// direction waits behind it.
-func HoldBack(name string, side Side, by time.Duration) Decision {
-	return Decision{kind: holdBack, name: name, side: side, by: by}
-}
-
-// decodeProduce decodes a Produce request; nil where it cannot be.
-func (n *Network) decodeProduce(x *Exchange, offset int) *Produce {
-	request := kmsg.NewPtrProduceRequest()
-	if x.Version > request.MaxVersion() || x.Version < 3 {
-		return nil
-	}
-	request.SetVersion(x.Version)
-	if err := request.UnsafeReadFrom(x.body[offset:]); err != nil {
-		return nil
-	}
-	p := &Produce{Acks: request.Acks, request: request}
-	for i := range request.Topics {
-		topic := &request.Topics[i]
-		name := topic.Topic
-		if x.Version >= 13 {
-			name = n.topics.name(topic.TopicID)
-		}
-		for j := range topic.Partitions {
-			batch := ProduceBatch{Topic: name, Partition: topic.Partitions[j].Partition, raw: topic.Partitions[j].Records}
-			batch.readHead()
-			p.Batches = append(p.Batches, batch)
-		}
-	}
-	return p
-}
-
-// readHead reads the producer's fields of a record batch, whose layout is that of
-// Kafka's message format 2.
-func (b *ProduceBatch) readHead() {
-	var head kmsg.RecordBatch
-	b.ProducerID, b.ProducerEpoch, b.BaseSequence = -1, -1, -1
-	if err := head.UnsafeReadFrom(b.raw); err != nil {
-		return
-	}
-	b.ProducerID, b.ProducerEpoch = head.ProducerID, head.ProducerEpoch
-	b.BaseSequence, b.Records = head.FirstSequence, head.NumRecords
-}
-
-// decompressor is shared; it pools its readers and is safe for concurrent use.
-var decompressor = kgo.DefaultDecompressor()

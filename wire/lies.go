@@ -8,40 +8,51 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The lies. Each calls took, if given, whenever it took effect. Requests that they
-// do not fit pass.
+// The lies. Each calls took, if given, whenever it took effect, from a connection's
+// goroutine. Requests that they do not fit pass.
+//
+// A lie that keeps a batch from the log, or puts it there without its producer id,
+// leaves a gap in the sequence of an idempotent producer that a broker would refuse
+// to go on behind. So from then on every batch of that producer id and epoch for that
+// partition, on any connection of the network, goes to the broker without them.
 
-// AcknowledgeUnwritten acknowledges a Produce request that the broker never has.
+// AcknowledgeUnwritten acknowledges a Produce request that the broker never has, at
+// the offsets where the logs seem to end. It does not fit acks=0.
 func AcknowledgeUnwritten(name string, took func()) Decision {
 	return Decision{kind: acknowledgeUnwritten, name: name, took: took}
 }
 
 // WriteTwice has the broker write a Produce request a second time. The copy carries
-// no producer id, or an idempotent batch would be recognised.
+// no producer id, or an idempotent batch would be recognised, and is in no
+// transaction. The client gets the first answer.
 func WriteTwice(name string, took func()) Decision {
 	return Decision{kind: writeTwice, name: name, took: took}
 }
 
 // SwapBatches has the broker write a Produce request behind the next one of its
-// connection, both without producer ids; where none comes within a tenth of a second
-// it passes alone.
+// connection that is for one of its partitions, both without producer ids; where none
+// comes within a tenth of a second it passes alone. Both are answered with the places
+// where they lie. It does not fit acks=0.
 func SwapBatches(name string, took func()) Decision {
 	return Decision{kind: swapBatches, name: name, took: took}
 }
 
-// CorruptByte changes the last byte of the first value of a Produce request, with a
-// right checksum.
+// CorruptByte changes the last byte of the first value of a Produce request that is
+// not empty, with a right checksum.
 func CorruptByte(name string, took func()) Decision {
 	return Decision{kind: corruptByte, name: name, took: took}
 }
 
-// DivergeReads exchanges the contents of two records in the answer to a Fetch
-// request, with a right checksum.
+// DivergeReads exchanges the contents (key, value, headers) of two neighbouring
+// records of one batch in the answer to a Fetch request, with a right checksum. An
+// answer without a batch of two records passes.
 func DivergeReads(name string, took func()) Decision {
 	return Decision{kind: divergeReads, name: name, took: took}
 }
@@ -52,182 +63,216 @@ func (d Decision) tookEffect() {
 	}
 }
 
-// lie does what was decided with a Produce request.
-func (c *connection) lie(frame []byte, f *flight) bool {
-	switch f.decision.kind {
-	case acknowledgeUnwritten:
-		f.ready, f.answer = c.network.ends.invent(f.exchange)
-		f.decision.tookEffect()
-		return c.answerOurselves(f)
-	case writeTwice:
-		return c.forwardTwice(frame, f)
-	case swapBatches:
-		return c.hold(frame, f)
-	case corruptByte:
-		if changed := corrupted(f.exchange); changed != nil {
-			frame = changed
-			f.decision.tookEffect()
-		}
-	default: // a lie about another kind of request
-	}
-	return c.forward(frame, f)
-}
-
-// forwardTwice sends the request and a copy under a correlation of its own, whose
-// answer is swallowed.
-func (c *connection) forwardTwice(frame []byte, f *flight) bool {
-	if !c.forward(frame, f) {
-		return false
-	}
-	twin := anonymous(frame, f.exchange)
-	x := *f.exchange
-	x.Correlation = ^f.exchange.Correlation
-	binary.BigEndian.PutUint32(twin[8:], uint32(x.Correlation))
-	if !c.forward(twin, &flight{exchange: &x, swallow: true}) {
-		return false
-	}
+// acknowledge acknowledges a request that the broker does not get.
+func (c *connection) acknowledge(f *flight) bool {
+	c.network.forged.add(f.exchange)
+	f.own, f.answers = c.network.ends.invent(f.exchange)
 	f.decision.tookEffect()
-	return true
+	return c.answerOurselves(f)
 }
 
-// heldRequest waits for the next one to overtake it.
-type heldRequest struct {
-	frame []byte
-	*flight
+// forwardTwin sends a copy of a request that has just been sent; its answer is
+// swallowed.
+func (c *connection) forwardTwin(f *flight, frame []byte) bool {
+	if f.unanswered() {
+		if _, err := c.server.Write(frame); err != nil {
+			return c.silent.Load()
+		}
+		f.decision.tookEffect()
+		return true
+	}
+	twin := &flight{exchange: &Exchange{Key: f.exchange.Key, Version: f.exchange.Version, Correlation: f.exchange.Correlation},
+		decision: f.decision, twin: true}
+	return c.forward(twin, frame)
 }
 
 // holdFor is how long a request waits to be overtaken.
 const holdFor = 100 * time.Millisecond
 
-// hold keeps the request back until the next Produce request has gone before it.
-// Its answer is due first all the same, so it is pending from now on.
-func (c *connection) hold(frame []byte, f *flight) bool {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if c.held != nil {
-		// It overtakes the one before it, and that is enough.
-		return c.send(anonymous(frame, f.exchange), f) && c.release(f)
-	}
-	c.held = &heldRequest{anonymous(frame, f.exchange), f}
-	c.push(f)
-	held := c.held
-	c.network.working.Go(func() {
-		c.wait(holdFor)
-		c.sending.Lock()
-		defer c.sending.Unlock()
-		if c.held == held {
-			c.held = nil
-			_ = c.sendHeld(held)
-		}
-	})
+// hold keeps the request back until the next one for one of its partitions has gone
+// before it. Its answer is due first all the same.
+func (c *connection) hold(f *flight) bool {
+	c.network.forged.add(f.exchange)
+	c.held, c.heldUntil = f, time.Now().Add(holdFor)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ask(f)
 	return true
 }
 
-// release sends a request that was held back, now that another one, f, went before
-// it. The caller holds sending.
-func (c *connection) release(f *flight) bool {
-	held := c.held
-	if held == nil || f.exchange.Produce == nil || f.swallow {
+// letGoBehind sends the request that is held, if f, which has just been sent, is for
+// one of its partitions.
+func (c *connection) letGoBehind(f *flight) bool {
+	if c.held == nil || f.exchange.Produce == nil {
+		return true
+	}
+	for i := range c.held.exchange.Produce.Batches {
+		for j := range f.exchange.Produce.Batches {
+			a, b := &c.held.exchange.Produce.Batches[i], &f.exchange.Produce.Batches[j]
+			if a.Topic == b.Topic && a.id == b.id && a.Partition == b.Partition {
+				return c.letGo(true)
+			}
+		}
+	}
+	return true
+}
+
+// letGo sends the request that is held, if one is; overtaken says whether another one
+// went before it.
+func (c *connection) letGo(overtaken bool) bool {
+	f := c.held
+	if f == nil {
 		return true
 	}
 	c.held = nil
-	held.decision.tookEffect()
-	return c.sendHeld(held)
+	_ = c.client.SetReadDeadline(time.Time{})
+	if overtaken {
+		f.decision.tookEffect()
+	}
+	return c.forward(f, c.outgoing(f))
 }
 
-func (c *connection) sendHeld(held *heldRequest) bool {
-	_, err := c.server.Write(held.frame)
-	c.mu.Lock()
-	held.reached = err == nil
-	c.mu.Unlock()
-	return err == nil
+// sequence is a run of sequence numbers: those of a producer in a partition.
+type sequence struct {
+	topic     string
+	id        [16]byte
+	partition int32
+	producer  int64
+	epoch     int16
 }
 
-// anonymous gives a copy of the frame whose batches carry no producer id.
-func anonymous(frame []byte, x *Exchange) []byte {
-	twin := bytes.Clone(frame)
-	for _, b := range x.Produce.Batches {
-		at := bytes.Index(twin, b.raw)
-		if len(b.raw) < batchRecords || at < 0 {
+func sequenceOf(b *ProduceBatch) sequence {
+	return sequence{b.Topic, b.id, b.Partition, b.ProducerID, b.ProducerEpoch}
+}
+
+// forgedSequences are those that have a gap by a lie. The zero value is ready.
+type forgedSequences struct {
+	some atomic.Bool
+	mu   sync.Mutex
+	gaps map[sequence]bool
+}
+
+// add marks the sequences of a request.
+func (s *forgedSequences) add(x *Exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range x.Produce.Batches {
+		if x.Produce.Batches[i].ProducerID < 0 {
 			continue
 		}
-		batch := twin[at : at+len(b.raw)]
-		batch[batchAttributes+1] &^= transactionalBit
-		for i := batchProducerID; i < batchProducerID+8+2+4; i++ {
-			batch[i] = 0xFF // producer id, epoch and base sequence are -1
+		if s.gaps == nil {
+			s.gaps = make(map[sequence]bool)
 		}
-		seal(batch)
+		s.gaps[sequenceOf(&x.Produce.Batches[i])] = true
+		s.some.Store(true)
 	}
-	return twin
 }
 
-// The layout of a record batch's head, continued.
-const (
-	batchLength      = 8
-	batchChecksum    = 17
-	batchProducerID  = 43
-	transactionalBit = 0x10
-)
+// of says which batches of a request are of a sequence with a gap; nil if none is.
+func (s *forgedSequences) of(x *Exchange) []bool {
+	if !s.some.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var forged []bool
+	for i := range x.Produce.Batches {
+		if s.gaps[sequenceOf(&x.Produce.Batches[i])] {
+			if forged == nil {
+				forged = make([]bool, len(x.Produce.Batches))
+			}
+			forged[i] = true
+		}
+	}
+	return forged
+}
+
+// anonymous gives a copy of a batch that carries no producer id and is in no
+// transaction.
+func anonymous(raw []byte) []byte {
+	if !soundHead(raw) {
+		return raw
+	}
+	batch := bytes.Clone(raw)
+	batch[batchAttributes+1] &^= transactionalBit
+	for i := batchProducerID; i < batchCount; i++ {
+		batch[i] = 0xFF // producer id, epoch and base sequence are -1
+	}
+	return seal(batch)
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal sets a batch's length and checksum.
-func seal(batch []byte) {
-	binary.BigEndian.PutUint32(batch[batchLength:], uint32(len(batch)-batchLength-4))
+// seal sets a batch's checksum.
+func seal(batch []byte) []byte {
 	binary.BigEndian.PutUint32(batch[batchChecksum:], crc32.Checksum(batch[batchAttributes:], castagnoli))
-}
-
-// plainBatch gives a batch with other, uncompressed records.
-func plainBatch(raw, content []byte) []byte {
-	batch := append(bytes.Clone(raw[:batchRecords]), content...)
-	batch[batchAttributes+1] &^= codecMask
-	seal(batch)
 	return batch
 }
 
-// corrupted gives the request with one byte of one value changed; nil where no
-// record has a value.
-func corrupted(x *Exchange) []byte {
-	for i := range x.Produce.request.Topics {
-		for j := range x.Produce.request.Topics[i].Partitions {
-			p := &x.Produce.request.Topics[i].Partitions[j]
-			content, _, err := records(p.Records)
-			if err != nil {
-				continue
-			}
-			content = bytes.Clone(content)
-			if !flipValue(content) {
-				continue
-			}
-			sound := p.Records
-			p.Records = plainBatch(p.Records, content)
-			frame := append(make([]byte, 4, 4+len(x.body)), x.body[:x.head]...)
-			frame = x.Produce.request.AppendTo(frame)
-			p.Records = sound
-			binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
-			return frame
+// withRecords gives a copy of a batch with other records, compressed as it was.
+func withRecords(raw, records []byte) []byte {
+	batch := bytes.Clone(raw[:batchRecords])
+	if codec := codecOf(raw); codec != kgo.CodecNone {
+		compressor, err := kgo.DefaultCompressor(codecNamed(codec))
+		if err == nil {
+			records, codec = compressor.Compress(new(bytes.Buffer), records)
+		}
+		if err != nil || codec < 0 {
+			return nil
+		}
+	}
+	batch = append(batch, records...)
+	binary.BigEndian.PutUint32(batch[batchLength:], uint32(len(batch)-batchLength-4))
+	return seal(batch)
+}
+
+func codecNamed(codec kgo.CompressionCodecType) kgo.CompressionCodec {
+	switch codec {
+	case kgo.CodecGzip:
+		return kgo.GzipCompression()
+	case kgo.CodecSnappy:
+		return kgo.SnappyCompression()
+	case kgo.CodecLz4:
+		return kgo.Lz4Compression()
+	default:
+		return kgo.ZstdCompression()
+	}
+}
+
+// corruption gives one batch of a request that is to be corrupted with a byte of one
+// value changed, and which; nil where no record has a value.
+func corruption(f *flight) (batch []byte, at int) {
+	if f.decision.kind != corruptByte {
+		return nil, 0
+	}
+	for i := range f.exchange.Produce.Batches {
+		if batch = corrupted(f.exchange.Produce.Batches[i].raw); batch != nil {
+			f.decision.tookEffect()
+			return batch, i
+		}
+	}
+	return nil, 0
+}
+
+func corrupted(raw []byte) []byte {
+	records, count, release, err := content(raw)
+	if err != nil {
+		return nil
+	}
+	defer release()
+	records = bytes.Clone(records)
+	r := reader{b: records}
+	var record Record
+	for range count {
+		if !record.read(r.bytes()) {
+			return nil
+		}
+		if last := len(record.Value) - 1; last >= 0 {
+			record.Value[last] ^= 0x01
+			return withRecords(raw, records)
 		}
 	}
 	return nil
-}
-
-// flipValue changes the last byte of the first record's value.
-func flipValue(content []byte) bool {
-	r := reader{b: content}
-	r.varint() // length
-	if r.bad || len(r.b) == 0 {
-		return false
-	}
-	r.b = r.b[1:]
-	r.varint()
-	r.varint()
-	r.bytes() // key
-	value := r.bytes()
-	if r.bad || len(value) == 0 {
-		return false
-	}
-	value[len(value)-1] ^= 0x01
-	return true
 }
 
 // diverged gives a Fetch answer in which two neighbouring records of one batch have
@@ -238,63 +283,78 @@ func diverged(frame []byte, f *flight) []byte {
 		return frame
 	}
 	response.SetVersion(f.exchange.Version)
-	offset, err := answerHeader(frame[4:], response.IsFlexible())
-	if err != nil || response.ReadFrom(frame[4+offset:]) != nil {
+	if readAnswer(frame, response) != nil {
 		return frame
 	}
 	for i := range response.Topics {
 		for j := range response.Topics[i].Partitions {
 			p := &response.Topics[i].Partitions[j]
-			if swapped := swapFirstTwo(p.RecordBatches); swapped != nil {
+			if swapped := swapInBatches(p.RecordBatches); swapped != nil {
 				p.RecordBatches = swapped
 				f.decision.tookEffect()
-				return frameOf(f.exchange.Correlation, response)
+				return answerFrame(f.exchange.Correlation, response)
 			}
 		}
 	}
 	return frame
 }
 
-// swapFirstTwo exchanges the contents of the first two records of the first batch;
-// nil where it has fewer, or is a control batch.
-func swapFirstTwo(batches []byte) []byte {
-	if len(batches) < batchRecords {
+// swapInBatches exchanges two records in the first of the batches that has two; nil
+// where none has.
+func swapInBatches(batches []byte) []byte {
+	for at := 0; ; {
+		end, err := batchEnd(batches[at:])
+		if err != nil {
+			return nil // no more, or the piece of one that fetches may end with
+		}
+		if swapped := swapLastTwo(batches[at : at+end]); swapped != nil {
+			return append(append(bytes.Clone(batches[:at]), swapped...), batches[at+end:]...)
+		}
+		at += end
+	}
+}
+
+// swapLastTwo exchanges the contents of the last two records of a batch: those before
+// them may lie below the offset that was asked for. Nil where it has fewer, or is a
+// control batch.
+func swapLastTwo(raw []byte) []byte {
+	if raw[batchAttributes+1]&controlBit != 0 {
 		return nil
 	}
-	length := batchLength + 4 + int(binary.BigEndian.Uint32(batches[batchLength:]))
-	if length > len(batches) || length < batchRecords || batches[batchAttributes+1]&0x20 != 0 {
-		return nil
-	}
-	content, count, err := records(batches[:length])
+	records, count, release, err := content(raw)
 	if err != nil || count < 2 {
 		return nil
 	}
-	r := reader{b: content}
-	first, second := splitRecord(r.bytes()), splitRecord(r.bytes())
-	if r.bad || first == nil || second == nil {
+	defer release()
+	r := reader{b: records}
+	for range count - 2 {
+		r.bytes()
+	}
+	before := records[:len(records)-len(r.b)]
+	firstPlace, firstContent := splitRecord(r.bytes())
+	secondPlace, secondContent := splitRecord(r.bytes())
+	if r.bad || firstPlace == nil || secondPlace == nil {
 		return nil
 	}
-	var swapped []byte
-	swapped = appendRecord(swapped, first[0], second[1])
-	swapped = appendRecord(swapped, second[0], first[1])
-	batch := plainBatch(batches[:length], append(swapped, r.b...))
-	return append(batch, batches[length:]...)
+	swapped := appendRecord(bytes.Clone(before), firstPlace, secondContent)
+	swapped = appendRecord(swapped, secondPlace, firstContent)
+	return withRecords(raw, append(swapped, r.b...))
 }
 
 // splitRecord splits a record into its place (attributes and deltas) and its content
 // (key, value, headers).
-func splitRecord(record []byte) [][]byte {
+func splitRecord(record []byte) (place, content []byte) {
 	if len(record) == 0 {
-		return nil
+		return nil, nil
 	}
 	r := reader{b: record[1:]}
 	r.varint()
 	r.varint()
 	if r.bad {
-		return nil
+		return nil, nil
 	}
 	at := len(record) - len(r.b)
-	return [][]byte{record[:at], record[at:]}
+	return record[:at], record[at:]
 }
 
 func appendRecord(to, place, content []byte) []byte {
@@ -304,7 +364,7 @@ func appendRecord(to, place, content []byte) []byte {
 }
 
 // logEnds remembers where the answers say that logs end, so that an invented offset
-// is a plausible one.
+// is a plausible one. The zero value is ready.
 type logEnds struct {
 	mu  sync.Mutex
 	end map[partitionName]int64
@@ -316,15 +376,16 @@ type partitionName struct {
 }
 
 // see learns from answers about a request's batches.
-func (l *logEnds) see(x *Exchange, answers, broker map[int]Answer) {
+func (l *logEnds) see(x *Exchange, answers []batchAnswer) {
+	if len(answers) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range x.Produce.Batches {
 		b := &x.Produce.Batches[i]
-		for _, given := range []map[int]Answer{answers, broker} {
-			if a, ok := given[i]; ok && a.Code == 0 && a.BaseOffset >= 0 {
-				l.advance(partitionName{b.Topic, b.Partition}, a.BaseOffset+int64(b.Records))
-			}
+		if a := at(answers, i); a != nil && a.Code == 0 && a.BaseOffset >= 0 {
+			l.advance(partitionName{b.Topic, b.Partition}, a.BaseOffset+int64(b.Records))
 		}
 	}
 }
@@ -337,14 +398,14 @@ func (l *logEnds) advance(p partitionName, end int64) {
 }
 
 // invent makes an answer that acknowledges every batch at the end of its log.
-func (l *logEnds) invent(x *Exchange) (frame []byte, answers map[int]Answer) {
+func (l *logEnds) invent(x *Exchange) (frame []byte, answers []batchAnswer) {
 	l.mu.Lock()
-	offsets := make([]int64, len(x.Produce.Batches))
-	for i := range x.Produce.Batches {
-		p := partitionName{x.Produce.Batches[i].Topic, x.Produce.Batches[i].Partition}
-		offsets[i] = l.end[p]
-		l.advance(p, l.end[p]+int64(x.Produce.Batches[i].Records))
-	}
-	l.mu.Unlock()
-	return producedAnswer(x, func(i int) Answer { return Answer{Code: 0, BaseOffset: offsets[i]} })
+	defer l.mu.Unlock()
+	return produceAnswer(x, func(i int) Answer {
+		b := &x.Produce.Batches[i]
+		p := partitionName{b.Topic, b.Partition}
+		offset := l.end[p]
+		l.advance(p, offset+int64(b.Records))
+		return Answer{BaseOffset: offset}
+	})
 }

@@ -1,21 +1,20 @@
-// Package wire is Kafka frames between a client and a broker: decoded, observed
-// and intercepted, as a proxy in front of a broker and as a dialer of a client in
-// this process. Both lead through the same code.
-//
-// A frame that nobody asks anything of passes byte for byte, whatever API and
-// version it is of. Produce requests are decoded, and the answers to them;
-// Metadata answers are, for the topic ids that newer Produce versions use.
+// This file holds the network: all connections of a cluster, who observes them and
+// who decides about them.
+
 package wire
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// ErrClosed is given where something is asked of a network that was closed.
+var ErrClosed = errors.New("the network is closed")
 
 // Network is all the connections between the clients and brokers of a cluster. Its
 // methods may be called concurrently.
@@ -25,11 +24,15 @@ type Network struct {
 	cancel      context.CancelFunc
 	working     sync.WaitGroup
 	connections atomic.Int64
+	frames      framePool
 	topics      topicNames
 	ends        logEnds
+	forged      forgedSequences
 	unsettled   atomic.Int64 // Produce requests whose fate was not told yet
+	counts      counters
 
 	mu           sync.Mutex
+	closed       bool
 	interceptors []*registered
 	live         map[*connection]struct{}
 }
@@ -44,7 +47,8 @@ func NewNetwork() *Network {
 
 // Observe calls the observer once for every batch of every Produce request from now
 // on, when its fate is known, from the connection's goroutine: it must be quick, may
-// be called concurrently, and must not keep the attempt. It replaces the one before.
+// be called concurrently, and must not keep the attempt (a copy of the struct may be
+// kept, but then names no records any more). It replaces the one before.
 func (n *Network) Observe(observer func(*Attempt)) { n.observer.Store(&observer) }
 
 // Settled waits until the observer has been told of every Produce request that was
@@ -63,10 +67,35 @@ func (n *Network) Settled(ctx context.Context) error {
 	return nil
 }
 
+// Counts is what the wire could not do as asked, since the network was made.
+type Counts struct {
+	// Undecoded are Produce requests that passed undecoded, so that they were not
+	// observed, and answers to Produce or Metadata requests that could not be read.
+	Undecoded int64
+	// NotKafka are connections that were ended because what came on them is not
+	// Kafka's protocol.
+	NotKafka int64
+	// Unreachable are connections that were ended because the broker could not be
+	// connected to.
+	Unreachable int64
+	// Unfit are requests that passed because the decision about them does not fit
+	// them (Decision.Fits).
+	Unfit int64
+}
+
+type counters struct{ undecoded, notKafka, unreachable, unfit atomic.Int64 }
+
+// Counts gives what could not be done as asked.
+func (n *Network) Counts() Counts {
+	return Counts{Undecoded: n.counts.undecoded.Load(), NotKafka: n.counts.notKafka.Load(),
+		Unreachable: n.counts.unreachable.Load(), Unfit: n.counts.unfit.Load()}
+}
+
 // Interceptor decides what becomes of requests.
 type Interceptor interface {
 	// Decide is called when a whole request has been read from a client, before
-	// the broker has it. It must be quick; it may be called concurrently.
+	// the broker has it. It must be quick; it may be called concurrently. It must
+	// not keep the exchange.
 	Decide(*Exchange) Decision
 }
 
@@ -82,17 +111,11 @@ func (n *Network) Intercept(i Interceptor) (remove func()) {
 	r := &registered{i}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.interceptors = append(n.interceptors[:len(n.interceptors):len(n.interceptors)], r)
+	n.interceptors = append(slices.Clone(n.interceptors), r)
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		var rest []*registered
-		for _, other := range n.interceptors {
-			if other != r {
-				rest = append(rest, other)
-			}
-		}
-		n.interceptors = rest
+		n.interceptors = slices.DeleteFunc(slices.Clone(n.interceptors), func(other *registered) bool { return other == r })
 	}
 }
 
@@ -101,17 +124,27 @@ func (n *Network) decide(x *Exchange) Decision {
 	interceptors := n.interceptors
 	n.mu.Unlock()
 	for _, i := range interceptors {
-		if d := i.Decide(x); d.kind != pass {
-			return d
+		d := i.Decide(x)
+		if d.kind == pass {
+			continue
 		}
+		if d.Fits(x) != nil {
+			n.counts.unfit.Add(1)
+			return Decision{}
+		}
+		return d
 	}
 	return Decision{}
 }
 
-// Close ends every connection and returns when all goroutines have ended.
+// Close ends every proxy and connection and returns when all goroutines have ended.
+// Requests that have no answer by then are told to the observer before it returns.
 func (n *Network) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
 	n.cancel()
-	n.Reset(func(End) bool { return true })
+	n.cut(func(*connection) bool { return true })
 	n.working.Wait()
 	return nil
 }
@@ -126,84 +159,26 @@ type End struct {
 
 // Reset cuts the live connections for which the filter is true.
 func (n *Network) Reset(filter func(End) bool) {
+	n.cut(func(c *connection) bool { return filter(End{c.broker, c.number, c.clientName()}) })
+}
+
+func (n *Network) cut(filter func(*connection) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.live {
-		if filter(End{c.broker, c.number, c.clientName()}) {
+		if filter(c) {
 			c.cut()
 		}
 	}
 }
 
-// Dial is how a connection to a broker is made.
-type Dial func(ctx context.Context) (net.Conn, error)
-
-// Proxy stands in front of one broker.
-type Proxy struct {
-	network  *Network
-	broker   int32
-	listener net.Listener
-	mu       sync.Mutex
-	dial     Dial
-	refusing bool
-}
-
-// Proxy listens on an address and leads what connects to it to the broker.
-func (n *Network) Proxy(ctx context.Context, broker int32, listen string, dial Dial) (*Proxy, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", listen)
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s for broker %d: %w", listen, broker, err)
+// start runs f in a goroutine that Close waits for; false if it is too late.
+func (n *Network) start(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
 	}
-	p := &Proxy{network: n, broker: broker, listener: listener, dial: dial}
-	n.working.Go(p.accept)
-	context.AfterFunc(n.ctx, func() { _ = listener.Close() })
-	return p, nil
-}
-
-// Address is where clients connect to.
-func (p *Proxy) Address() net.Addr { return p.listener.Addr() }
-
-// Retarget leads new connections elsewhere: the broker came back at another place.
-func (p *Proxy) Retarget(dial Dial) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dial = dial
-}
-
-// Refuse cuts the connections and refuses new ones until it is taken back: the
-// broker is gone.
-func (p *Proxy) Refuse(refuse bool) {
-	p.mu.Lock()
-	p.refusing = refuse
-	p.mu.Unlock()
-	if refuse {
-		p.network.Reset(func(e End) bool { return e.Broker == p.broker })
-	}
-}
-
-func (p *Proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) || p.network.ctx.Err() != nil {
-				return
-			}
-			// Out of descriptors, say: try again a moment later.
-			select {
-			case <-p.network.ctx.Done():
-				return
-			case <-time.After(time.Millisecond):
-			}
-			continue
-		}
-		p.mu.Lock()
-		dial, refusing := p.dial, p.refusing
-		p.mu.Unlock()
-		if refusing {
-			reset(client)
-			continue
-		}
-		p.network.working.Go(func() { p.network.serve(client, p.broker, dial) })
-	}
+	n.working.Go(f)
+	return true
 }

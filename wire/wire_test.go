@@ -6,7 +6,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -516,8 +515,8 @@ func FuzzExchange(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 3, 0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c := &connection{network: NewNetwork()}
-		x, ok := c.exchange(body)
-		if !ok {
+		x, err := c.exchange(body)
+		if err != nil {
 			return
 		}
 		if x.head > len(body) {
@@ -529,9 +528,8 @@ func FuzzExchange(f *testing.F) {
 		for i := range x.Produce.Batches {
 			_ = x.Produce.Batches[i].EachHeader("id", func([]byte) {})
 		}
-		frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
-		_ = anonymous(frame, x)
-		_ = corrupted(x)
+		_ = rewritten(x, func(_ int, raw []byte) ([]byte, bool) { return anonymous(raw), true })
+		_, _ = corruption(&flight{exchange: x, decision: CorruptByte("lie", nil)})
 		_, _ = refusal(x, 6)
 	})
 }
@@ -539,8 +537,8 @@ func FuzzExchange(f *testing.F) {
 func FuzzRecords(f *testing.F) {
 	f.Add(make([]byte, batchRecords), "id")
 	f.Fuzz(func(_ *testing.T, raw []byte, name string) {
-		_ = eachHeader(raw, name, func([]byte) {})
-		_ = swapFirstTwo(raw)
+		_ = eachRecord(raw, func(r *Record) { r.Header(name) })
+		_ = swapInBatches(raw)
 	})
 }
 
