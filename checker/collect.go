@@ -76,7 +76,6 @@ func (s *state) takeProducer(l *histories.Producer) {
 func (s *state) takeConsumer(l *histories.Consumer) {
 	_, x := s.session(l.Name)
 	x.clock = s.clocks.of(s.clockOf(l.Clock))
-	x.positions = nil
 }
 
 func (s *state) clockOf(named string) string {
@@ -153,7 +152,7 @@ func (s *state) takeReturn(l *histories.SendReturn) {
 	d.clientError = l.ClientError != ""
 	d.err = s.errors.of(l.Error + l.ClientError)
 	d.succeeded = !l.Closed && l.Error == "" && l.ClientError == "" && (d.stated == unjudged || d.stated == ok)
-	if d.succeeded {
+	if d.succeeded && s.sessionAcks(x) != "0" {
 		s.takeAcknowledgement(d, l)
 	}
 }
@@ -194,10 +193,11 @@ func (s *state) takeAttempt(l *histories.Attempt) {
 	_, x := s.session(l.Process)
 	facts := appendedBy(l, s.sessionAcks(x))
 	for _, r := range l.Sends {
-		for number := r.First; number <= r.Last; number++ {
-			index, found := x.find(number)
+		first := max(r.First, 0) // operation numbers count from 0
+		for n := int64(0); n <= r.Last-first; n++ {
+			index, found := x.find(first + n)
 			if !found {
-				if r.Last-number > denseSlack {
+				if r.Last-first-n > denseSlack {
 					break // a range that no batch can carry
 				}
 				continue

@@ -206,7 +206,7 @@ func (f *findings) judgeAgainstEarlier(before map[uint32]latest, index int32, r 
 			acknowledged, by = d.returned, s.operation(d)
 		}
 	}
-	if b, found := before[clock]; found && b.invoked > acknowledged {
+	if b, found := before[clock]; found && b.event != r.event && b.invoked > acknowledged {
 		f.add(RealtimeOrderViolation, index, r.offset, []uint32{r.event, b.event}, []histories.OperationID{by},
 			"%s was acknowledged before %s was sent, and lies behind it: offsets %d and %d of %s",
 			s.eventName(r.event), s.eventName(b.event), r.offset, s.events[b.event].placeOffset, s.logName(index))

@@ -6,6 +6,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ackproof/ackproof/histories"
@@ -31,19 +32,16 @@ func (f *findings) judgeEvent(e uint32) {
 		}
 		return
 	}
-	f.countOutcome(e, sends)
-	acknowledged, failed := -1, true
-	for n, i := range sends {
+	f.countOutcomes(e, sends)
+	failed := true
+	for _, i := range sends {
 		failed = failed && s.sends[i].outcome == fail
 		if s.sends[i].outcome == ok {
 			f.judgeOffset(e, &s.sends[i])
-			if acknowledged < 0 {
-				acknowledged = n
-			}
 		}
 	}
-	if acknowledged >= 0 && !s.inLogByReading(e) {
-		f.judgeAbsent(e, &s.sends[sends[acknowledged]])
+	if !s.inLogByReading(e) {
+		f.judgeAbsent(e, sends)
 	}
 	if failed && ev.placed {
 		f.add(ImpossibleWrite, ev.placeLog, ev.placeOffset, []uint32{e}, nil,
@@ -51,33 +49,37 @@ func (f *findings) judgeEvent(e uint32) {
 			ev.placeOffset, quoted(s.errors.list[s.sends[sends[0]].err]))
 	}
 	if ev.copies > 1 {
-		f.judgeCopies(e, len(sends))
+		f.judgeCopies(e, sends)
 	}
 }
 
-// countOutcome counts sends by outcome, and what is no violation by itself.
-func (f *findings) countOutcome(e uint32, sends []uint32) {
+// countOutcomes counts sends by outcome, and what is no violation by itself.
+func (f *findings) countOutcomes(e uint32, sends []uint32) {
 	s := f.state
+	acknowledged, unknown, reported := false, false, false
 	for _, i := range sends {
 		d := &s.sends[i]
 		f.counts.Invoked++
+		if d.resend {
+			f.counts.Resends++
+		}
 		switch d.outcome {
 		case ok:
 			f.counts.Acknowledged++
+			acknowledged = true
 		case fail:
 			f.counts.Failed++
 		default:
 			f.counts.Unknown++
-			if s.events[e].placed && !d.resend {
-				f.counts.Ghosts++
-			}
-			if d.succeeded && !s.events[e].placed {
-				f.counts.UnconfirmedLosses++
-			}
+			unknown = true
+			reported = reported || d.succeeded
 		}
-		if d.resend {
-			f.counts.Resends++
-		}
+	}
+	switch {
+	case unknown && !acknowledged && s.events[e].placed:
+		f.counts.Ghosts++
+	case reported && !s.events[e].placed:
+		f.counts.UnconfirmedLosses++
 	}
 }
 
@@ -92,35 +94,86 @@ func (f *findings) phantom(e uint32) {
 		s.eventName(e), s.logName(log), offset)
 }
 
-// judgeAbsent says of an acknowledged event that no reading found whether it is
-// lost, not shown, or cannot be told.
-func (f *findings) judgeAbsent(e uint32, d *send) {
-	s := f.state
+// absence is what can be said of an acknowledged event that no reading found.
+type absence int
+
+const (
+	cannotTell absence = iota
+	notShown
+	lost
+)
+
+// judgeAbsent says of an event that no reading found whether it is lost, not shown,
+// or cannot be told: what any of its acknowledgements proves.
+func (f *findings) judgeAbsent(e uint32, sends []uint32) {
+	worst, reason := absence(-1), ""
+	var witness *send
+	for _, i := range sends {
+		d := &f.state.sends[i]
+		if d.outcome != ok {
+			continue
+		}
+		if a, why := f.state.absence(d); a > worst {
+			worst, reason, witness = a, why, d
+		}
+	}
+	switch {
+	case witness == nil:
+	case worst == lost:
+		f.lost(e, witness)
+	case worst == notShown:
+		f.notShown(e, witness)
+	default:
+		f.cannotTell(LostWrite, reason)
+	}
+}
+
+// absence says what one acknowledgement of an event that is nowhere proves, and why
+// nothing if nothing.
+func (s *state) absence(d *send) (absence, string) {
 	if d.log < 0 {
-		f.judgeAbsentAnywhere(e, d)
-		return
+		return s.absenceAnywhere(d)
 	}
 	log := s.logs[d.log]
 	switch {
+	case log.evidenceOnly && d.offset >= 0 && log.highestOK > d.offset:
+		return lost, ""
 	case log.evidenceOnly:
-		f.judgeAbsentByEvidence(e, d, log)
+		return notShown, ""
 	case d.offset >= 0 && d.offset < log.start():
-		f.cannotTell(LostWrite, "acknowledged events lie below the start of the final log, and nobody had read them before")
+		return cannotTell, "acknowledged events lie below the start of the final log, and nobody had read them before"
 	case d.offset >= 0 && (log.passed(d.offset) || log.complete()):
-		f.lost(e, d)
-	case log.frozen() && d.offset >= log.final.LogEnd:
-		f.lost(e, d)
+		return lost, ""
+	case log.frozen() && d.offset >= log.end():
+		return lost, ""
 	case log.frozen():
-		f.add(Unseen, d.log, d.offset, []uint32{e}, nil,
-			"%s was acknowledged at %s offset %d; the log ends at %d, but readers are shown it only up to %d",
-			s.eventName(e), s.logName(d.log), d.offset, log.final.LogEnd, log.final.HighWatermark)
+		return notShown, ""
 	case d.offset < 0 && log.complete() && log.start() <= s.startOf(log.name):
-		f.lost(e, d)
+		return lost, ""
 	case log.complete():
-		f.cannotTell(LostWrite, "acknowledged without an offset, and the start of the log was removed")
-	default:
-		f.cannotTell(LostWrite, "the final read did not get as far as their acknowledged offsets")
+		return cannotTell, "acknowledged without an offset, and the start of the log was removed"
 	}
+	return cannotTell, "the final read did not get as far as their acknowledged offsets"
+}
+
+// absenceAnywhere: acknowledged without a partition: every partition of the topic
+// must have been read whole.
+func (s *state) absenceAnywhere(d *send) (absence, string) {
+	topic := s.topics.list[d.topic]
+	partitions := 0
+	for _, log := range s.logs {
+		if log.name.Topic != topic {
+			continue
+		}
+		partitions++
+		if !log.complete() || log.start() > s.startOf(log.name) {
+			return cannotTell, "acknowledged without a partition, and not every partition was read whole"
+		}
+	}
+	if partitions == 0 || partitions < s.partitionsOf(topic) {
+		return cannotTell, "acknowledged without a partition, and not every partition was read"
+	}
+	return lost, ""
 }
 
 // startOf is the log end of a partition before the run, zero if unknown.
@@ -133,39 +186,6 @@ func (s *state) startOf(p histories.Partition) int64 {
 	return 0
 }
 
-// judgeAbsentByEvidence is the rule for histories without a final read.
-func (f *findings) judgeAbsentByEvidence(e uint32, d *send, log *partitionLog) {
-	if d.offset >= 0 && log.highestOK > d.offset {
-		f.lost(e, d)
-		return
-	}
-	f.add(Unseen, d.log, d.offset, []uint32{e}, nil,
-		"%s was acknowledged at %s, and no poll returned it or anything behind it", f.state.eventName(e), f.acknowledgedAt(d))
-}
-
-// judgeAbsentAnywhere: acknowledged without a partition: every partition of the
-// topic must have been read whole.
-func (f *findings) judgeAbsentAnywhere(e uint32, d *send) {
-	s := f.state
-	topic := s.topics.list[d.topic]
-	partitions := 0
-	for _, log := range s.logs {
-		if log.name.Topic != topic {
-			continue
-		}
-		partitions++
-		if !log.complete() || log.start() > s.startOf(log.name) {
-			f.cannotTell(LostWrite, "acknowledged without a partition, and not every partition was read whole")
-			return
-		}
-	}
-	if partitions == 0 || partitions < s.partitionsOf(topic) {
-		f.cannotTell(LostWrite, "acknowledged without a partition, and not every partition was read")
-		return
-	}
-	f.lost(e, d)
-}
-
 func (s *state) partitionsOf(topic string) int {
 	for _, t := range s.header.Topics {
 		if t.Name == topic {
@@ -173,6 +193,20 @@ func (s *state) partitionsOf(topic string) int {
 		}
 	}
 	return 0
+}
+
+// notShown: acknowledged, and not shown to those who read.
+func (f *findings) notShown(e uint32, d *send) {
+	s := f.state
+	log := s.logs[d.log]
+	if log.evidenceOnly {
+		f.add(Unseen, d.log, d.offset, []uint32{e}, nil,
+			"%s was acknowledged at %s, and no poll returned it or anything behind it", s.eventName(e), f.acknowledgedAt(d))
+		return
+	}
+	f.add(Unseen, d.log, d.offset, []uint32{e}, nil,
+		"%s was acknowledged at %s; the log ends at %d, but readers are shown it only up to %d", s.eventName(e),
+		f.acknowledgedAt(d), log.end(), log.final.HighWatermark)
 }
 
 func (f *findings) lost(e uint32, d *send) {
@@ -231,16 +265,23 @@ func (f *findings) judgeOffset(e uint32, d *send) {
 
 // judgeCopies: copies that further sends of the application explain are counted;
 // those beyond are the client library's or the broker's.
-func (f *findings) judgeCopies(e uint32, sends int) {
+// A send that certainly failed explains none.
+func (f *findings) judgeCopies(e uint32, sends []uint32) {
 	s := f.state
 	ev := &s.events[e]
-	if int(ev.copies) <= sends {
+	explained := 0
+	for _, i := range sends {
+		if s.sends[i].outcome != fail {
+			explained++
+		}
+	}
+	if int(ev.copies) <= explained {
 		f.counts.ApplicationDuplicates++
 		return
 	}
 	places := s.placesOf(e)
 	f.add(Duplicate, ev.placeLog, ev.placeOffset, []uint32{e}, nil, "%s was sent %s and lies in the log %d times: %s",
-		s.eventName(e), times(sends), ev.copies, strings.Join(places, ", "))
+		s.eventName(e), times(len(sends)), ev.copies, strings.Join(places, ", "))
 }
 
 func times(n int) string {
@@ -312,8 +353,7 @@ func (f *findings) judgeAskedPlaces() {
 			}
 			d := &s.sends[s.events[r.event].first-1]
 			switch {
-			case s.topics.list[d.topic] != log.name.Topic,
-				d.asked >= 0 && d.asked != log.name.Partition:
+			case !s.mayLie(r.event, log):
 				f.add(WrongPlace, int32(index), r.offset, []uint32{r.event}, nil, "%s was sent to %s and lies at %s offset %d",
 					s.eventName(r.event), s.askedFor(d), s.logName(int32(index)), r.offset)
 			case d.asked < 0 && s.keys.list[d.key] != "" && !s.configurationOf(d).scatter:
@@ -321,6 +361,14 @@ func (f *findings) judgeAskedPlaces() {
 			}
 		}
 	}
+}
+
+// mayLie: one of the event's sends was to this partition, or left it open.
+func (s *state) mayLie(e uint32, log *partitionLog) bool {
+	return slices.ContainsFunc(s.sendsOf(e), func(i uint32) bool {
+		d := &s.sends[i]
+		return s.topics.list[d.topic] == log.name.Topic && (d.asked < 0 || d.asked == log.name.Partition)
+	})
 }
 
 func (s *state) askedFor(d *send) string {

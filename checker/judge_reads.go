@@ -115,20 +115,30 @@ func (f *findings) judgeSeen(index int32, log *partitionLog, offset int64, e uin
 func (f *findings) judgeEpochs() {
 	s := f.state
 	for index, log := range s.logs {
+		records := log.records
 		if log.evidenceOnly {
+			records = log.unfinished
+		}
+		f.judgeEpochsOf(int32(index), records)
+	}
+}
+
+// judgeEpochsOf compares each record with those at the offset before it.
+func (f *findings) judgeEpochsOf(index int32, records []place) {
+	before := place{offset: histories.Unknown, epoch: histories.Unknown}
+	at := before
+	for _, r := range records {
+		if r.epoch == histories.Unknown {
 			continue
 		}
-		highest := place{epoch: histories.Unknown}
-		for _, r := range log.records {
-			if r.epoch == histories.Unknown {
-				continue
-			}
-			if r.epoch < highest.epoch {
-				f.add(EpochRegression, int32(index), r.offset, []uint32{r.event}, nil,
-					"%s: the leader epoch falls from %d at offset %d to %d at offset %d", s.logName(int32(index)),
-					highest.epoch, highest.offset, r.epoch, r.offset)
-			}
-			highest = r
+		if r.offset != at.offset {
+			before, at = at, r
+		}
+		at.epoch = max(at.epoch, r.epoch)
+		if r.epoch < before.epoch {
+			f.add(EpochRegression, index, r.offset, []uint32{r.event}, nil,
+				"%s: the leader epoch falls from %d at offset %d to %d at offset %d", f.state.logName(index),
+				before.epoch, before.offset, r.epoch, r.offset)
 		}
 	}
 }

@@ -38,8 +38,10 @@ type partitionLog struct {
 	final *histories.FinalRead
 	// highestOK is the highest offset that an ok poll returned; -1: none.
 	highestOK int64
-	// evidenceOnly: records come from polls and acknowledgements.
+	// evidenceOnly: records come from polls and acknowledgements. What a final read
+	// that was not finished found is kept in unfinished.
 	evidenceOnly bool
+	unfinished   []place
 }
 
 // start is the first offset that the final log still has.
@@ -66,6 +68,9 @@ func (l *partitionLog) frozen() bool {
 		f.Position == f.HighWatermark && f.SecondHighWatermark == f.HighWatermark &&
 		f.SecondLogEnd >= f.LogEnd
 }
+
+// end is where the log ends, as far as both looks say.
+func (l *partitionLog) end() int64 { return max(l.final.LogEnd, l.final.SecondLogEnd) }
 
 // passed: the final read went past the offset, so that what it did not return
 // there is not there.

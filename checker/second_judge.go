@@ -55,6 +55,10 @@ func (s *state) secondJudge(ctx context.Context, v *Verdict) {
 	}
 	judge := &v.SecondJudge
 	judge.Verdict = UnknownWord
+	if len(s.timesBackward) > 0 {
+		judge.Detail = "times run backwards"
+		return
+	}
 	illegal, late := "", ""
 	for index := range s.logs {
 		deadline := time.Now().Add(timeout)

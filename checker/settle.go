@@ -111,6 +111,10 @@ func (s *state) settle() {
 	for i := range s.sends {
 		d := &s.sends[i]
 		d.outcome = stated(Outcome(s.facts(d)))
+		if d.outcome == ok && d.log < 0 && d.asked >= 0 {
+			// The client did not say where, but it was told to write nowhere else.
+			d.log = s.log(histories.Partition{Topic: s.topics.list[d.topic], Partition: d.asked})
+		}
 	}
 	for index, log := range s.logs {
 		if log.final == nil {
@@ -119,48 +123,65 @@ func (s *state) settle() {
 			s.fillBelowStart(log)
 		}
 	}
-	s.addUnreadEvidence()
+	s.addSecondSights()
 	for index, log := range s.logs {
 		log.sortRecords()
 		s.placeEvents(int32(index), log)
 	}
+	s.addAcknowledged()
+	s.findHomes()
 }
 
 // evidence makes a log of what polls returned, where there is no final read. What
-// an unfinished final read returned is evidence too.
+// an unfinished final read returned is evidence too, and a read like any other.
 func (s *state) evidence(index int32, log *partitionLog) {
-	log.evidenceOnly = true
-	for _, r := range log.records {
+	log.sortRecords()
+	log.evidenceOnly, log.unfinished, log.records = true, log.records, nil
+	for _, r := range log.unfinished {
 		if r.event != foreign {
 			s.noteSeen(r.event, index, r.offset, never, s.clocks.of(""))
 		}
-		log.seen.first(r.offset, r.event)
+		if first := log.seen.first(r.offset, r.event); first != r.event {
+			s.disagreements = append(s.disagreements, disagreement{log: index, offset: r.offset, first: first, second: r.event})
+		}
 	}
-	log.records = log.records[:0]
 	log.seen.each(func(offset int64, e uint32) {
 		log.records = append(log.records, place{offset, e, histories.Unknown})
 	})
 }
 
-// addUnreadEvidence adds, to logs without a final read, the events that were read
-// at an offset where another one was read first, and the acknowledged ones that
-// nobody read, at the offset of their acknowledgement.
-func (s *state) addUnreadEvidence() {
+// addSecondSights adds, to logs without a final read, the events that were read at
+// an offset where another one had been read first.
+func (s *state) addSecondSights() {
+	for _, d := range s.disagreements {
+		if log := s.logs[d.log]; log.evidenceOnly && !d.acknowledged && d.second != foreign {
+			log.records = append(log.records, place{d.offset, d.second, histories.Unknown})
+		}
+	}
+}
+
+// addAcknowledged adds, to logs without a final read, the acknowledged events that
+// no reading found anywhere, at the offset of their acknowledgement.
+func (s *state) addAcknowledged() {
 	for e := range s.events {
 		ev := &s.events[e]
-		if ev.seen {
-			log := s.logs[ev.seenLog]
-			if first, _ := log.seen.get(ev.seenOffset); log.evidenceOnly && first != uint32(e) {
-				log.records = append(log.records, place{ev.seenOffset, uint32(e), histories.Unknown})
-			}
+		if ev.placed {
 			continue
 		}
 		for _, i := range s.sendsOf(uint32(e)) {
 			d := &s.sends[i]
-			if d.outcome == ok && d.log >= 0 && d.offset >= 0 && s.logs[d.log].evidenceOnly {
-				s.logs[d.log].records = append(s.logs[d.log].records, place{d.offset, uint32(e), histories.Unknown})
+			if d.outcome != ok || d.log < 0 || d.offset < 0 || !s.logs[d.log].evidenceOnly {
+				continue
+			}
+			s.logs[d.log].records = append(s.logs[d.log].records, place{d.offset, uint32(e), histories.Unknown})
+			s.noteCopy(uint32(e), ev, d.log, d.offset)
+			if !ev.placed {
+				ev.placed, ev.placeLog, ev.placeOffset = true, d.log, d.offset
 			}
 		}
+	}
+	for _, log := range s.logs {
+		log.sortRecords()
 	}
 }
 
@@ -178,8 +199,7 @@ func (s *state) fillBelowStart(log *partitionLog) {
 }
 
 // placeEvents notes for every event how often it lies in the log, and its first
-// place: in the partition that acknowledged it, if it lies there, else where it
-// was found first.
+// place. Where it lies in several partitions, findHomes chooses.
 func (s *state) placeEvents(index int32, log *partitionLog) {
 	for i, r := range log.records {
 		if r.event == foreign || (i > 0 && log.records[i-1].offset == r.offset && log.records[i-1].event == r.event) {
@@ -187,11 +207,45 @@ func (s *state) placeEvents(index int32, log *partitionLog) {
 		}
 		ev := &s.events[r.event]
 		s.noteCopy(r.event, ev, index, r.offset)
-		switch {
-		case !ev.placed, ev.placeLog != index && s.acknowledgedIn(r.event, index) && !s.acknowledgedIn(r.event, ev.placeLog):
+		if !ev.placed {
 			ev.placed, ev.placeLog, ev.placeOffset = true, index, r.offset
 		}
 	}
+}
+
+// findHomes settles the place of the events that lie in several places: the first
+// one in the partition that acknowledged the earliest of its sends, else in the
+// partition that the earliest one was sent to, else where it was found first.
+func (s *state) findHomes() {
+	for e, copies := range s.copies {
+		ev := &s.events[e]
+		for _, home := range s.homes(e) {
+			if at := slices.IndexFunc(copies, func(c copyPlace) bool { return c.log == home }); at >= 0 {
+				ev.placeLog, ev.placeOffset = home, copies[at].offset
+				break
+			}
+		}
+		for _, c := range copies {
+			if c.log == ev.placeLog {
+				ev.placeOffset = min(ev.placeOffset, c.offset)
+			}
+		}
+	}
+}
+
+// homes gives the logs that an event belongs to, the likeliest first.
+func (s *state) homes(e uint32) []int32 {
+	var acknowledged, asked []int32
+	for _, i := range s.sendsOf(e) {
+		d := &s.sends[i]
+		if d.outcome == ok && d.log >= 0 {
+			acknowledged = append(acknowledged, d.log)
+		}
+		if d.asked >= 0 {
+			asked = append(asked, s.log(histories.Partition{Topic: s.topics.list[d.topic], Partition: d.asked}))
+		}
+	}
+	return append(acknowledged, asked...)
 }
 
 // copyPlace is one of several places of one event.
@@ -209,15 +263,6 @@ func (s *state) noteCopy(e uint32, ev *event, index int32, offset int64) {
 	if ev.copies > 1 {
 		s.copies[e] = append(s.copies[e], copyPlace{index, offset})
 	}
-}
-
-func (s *state) acknowledgedIn(e uint32, log int32) bool {
-	for _, i := range s.sendsOf(e) {
-		if s.sends[i].outcome == ok && s.sends[i].log == log {
-			return true
-		}
-	}
-	return false
 }
 
 // confirmed: acknowledged; with acks=0, where nothing is, reported as sent.
