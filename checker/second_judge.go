@@ -62,7 +62,7 @@ func (s *state) secondJudge(ctx context.Context, v *Verdict) {
 	illegal, late := "", ""
 	for index := range s.logs {
 		deadline := time.Now().Add(timeout)
-		for _, window := range windows(s.appends(int32(index))) {
+		for _, window := range s.windowsOf(int32(index)) {
 			left := time.Until(deadline)
 			if left <= 0 || ctx.Err() != nil {
 				late = s.logName(int32(index))
@@ -116,25 +116,27 @@ func (v *Verdict) compareJudges() {
 	}
 }
 
-// appends gives the settled appends of a partition by offset: what is acknowledged
-// or present. Only one clock's are comparable: the first one's.
-func (s *state) appends(index int32) []porcupine.Operation {
+// windowsOf gives the windows of a partition's appends, those of each clock apart:
+// their times are not comparable.
+func (s *state) windowsOf(index int32) [][]porcupine.Operation {
+	var all [][]porcupine.Operation
+	for clock := range s.clocks.list {
+		all = append(all, windows(s.appends(index, uint32(clock)))...)
+	}
+	return all
+}
+
+// appends gives the settled appends of a partition that a clock stamped, by offset:
+// what is acknowledged or present.
+func (s *state) appends(index int32, clock uint32) []porcupine.Operation {
 	var operations []porcupine.Operation
-	log := s.logs[index]
-	var clock uint32
-	for _, r := range log.records {
+	for _, r := range s.logs[index].records {
 		if r.event == foreign {
 			continue
 		}
 		ev := &s.events[r.event]
-		if ev.first == 0 || ev.placeLog != index || ev.placeOffset != r.offset {
-			continue
-		}
-		c := s.sessions[s.sends[ev.first-1].process].clock
-		if len(operations) == 0 {
-			clock = c
-		}
-		if c != clock {
+		if ev.first == 0 || ev.placeLog != index || ev.placeOffset != r.offset ||
+			s.sessions[s.sends[ev.first-1].process].clock != clock {
 			continue
 		}
 		call, back := s.span(r.event)
