@@ -142,9 +142,7 @@ func (s *state) absence(d *send) (absence, string) {
 		return notShown, ""
 	case d.offset >= 0 && d.offset < log.start():
 		return cannotTell, "acknowledged events lie below the start of the final log, and nobody had read them before"
-	case d.offset >= 0 && (log.passed(d.offset) || log.complete()):
-		return lost, ""
-	case log.frozen() && d.offset >= log.end():
+	case d.offset >= 0 && log.settled(d.offset):
 		return lost, ""
 	case log.frozen():
 		return notShown, ""
@@ -254,7 +252,7 @@ func (f *findings) judgeOffset(e uint32, d *send) {
 	if log.holds(d.offset, e) || d.offset < log.start() {
 		return
 	}
-	if !log.evidenceOnly && !log.passed(d.offset) && !log.complete() {
+	if !log.evidenceOnly && !log.settled(d.offset) {
 		f.cannotTell(WrongOffset, "the final read did not get as far as their acknowledged offsets")
 		return
 	}

@@ -103,7 +103,7 @@ func (f *findings) judgeSeen(index int32, log *partitionLog, offset int64, e uin
 	if e == foreign || offset < log.start() || log.holds(offset, e) {
 		return
 	}
-	if !log.passed(offset) && !log.complete() {
+	if !log.settled(offset) {
 		f.cannotTell(VanishedRead, "the final read did not get as far as the offsets that consumers had read")
 		return
 	}

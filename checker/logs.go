@@ -78,6 +78,12 @@ func (l *partitionLog) passed(offset int64) bool {
 	return l.final != nil && offset >= 0 && offset < l.final.Position
 }
 
+// settled: it is known what lies at the offset, or that nothing does: the final
+// read went past it, or the log ends before it.
+func (l *partitionLog) settled(offset int64) bool {
+	return l.passed(offset) || l.complete() || (l.frozen() && offset >= l.end())
+}
+
 // at gives the records at an offset (more than one only by evidence).
 func (l *partitionLog) at(offset int64) []place {
 	i, _ := slices.BinarySearchFunc(l.records, offset, func(p place, o int64) int {
