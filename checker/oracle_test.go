@@ -561,7 +561,7 @@ func (o *oracle) lines(yield func(at histories.Partition, sends []*oracleSend, p
 
 // order: descents between acknowledged neighbours, and n - longest increasing run.
 func (o *oracle) order() {
-	o.lines(func(at histories.Partition, sends []*oracleSend, places []int64) {
+	o.lines(func(_ histories.Partition, sends []*oracleSend, places []int64) {
 		var events []string
 		var line []int64
 		for i, s := range sends {
@@ -595,7 +595,7 @@ func longestRun(line []int64) int {
 }
 
 func (o *oracle) lateGhosts() {
-	o.lines(func(at histories.Partition, sends []*oracleSend, places []int64) {
+	o.lines(func(_ histories.Partition, sends []*oracleSend, places []int64) {
 		for i, s := range sends {
 			for j := i + 1; j < len(sends); j++ {
 				if s.outcome == histories.OutcomeInfo && !s.acknowledged() && sends[j].acknowledged() && places[i] > places[j] {
@@ -990,10 +990,10 @@ func (o *oracle) count() {
 	}
 	o.lines(func(at histories.Partition, sends []*oracleSend, places []int64) {
 		for i, s := range sends {
-			for _, copy := range o.places(s.Event) {
+			for _, one := range o.places(s.Event) {
 				behind := false
 				for j := i + 1; j < len(sends); j++ {
-					behind = behind || (copy.at == at && copy.offset > places[i] && places[j] < copy.offset)
+					behind = behind || (one.at == at && one.offset > places[i] && places[j] < one.offset)
 				}
 				if behind {
 					o.stale++

@@ -20,6 +20,7 @@ import (
 // randomCases is how many histories each property is tried on; ACKPROOF_RANDOM_CASES
 // asks for more.
 func randomCases(t *testing.T, n int) int {
+	t.Helper()
 	text := os.Getenv("ACKPROOF_RANDOM_CASES")
 	if text == "" {
 		return n
@@ -126,7 +127,7 @@ func named(v *checker.Verdict, name checker.Anomaly) []string {
 func nameOfInstance(name checker.Anomaly, i checker.Instance) string {
 	at := histories.Partition{Topic: i.Topic, Partition: i.Partition}
 	place := oraclePlace{at, i.Offset}.String()
-	switch name {
+	switch name { //nolint:exhaustive // the others are named by their event
 	case checker.OrderViolation:
 		return i.Events[0] + " before " + i.Events[1]
 	case checker.WrongOffset:

@@ -150,11 +150,12 @@ func (s *state) evidence(index int32, log *partitionLog) {
 	})
 }
 
-// addSecondSights adds, to logs without a final read, the events that were read at
-// an offset where another one had been read first.
+// addSecondSights adds, to logs without a final read and below the start of the
+// others, the events that were read at an offset where another one had been read
+// first.
 func (s *state) addSecondSights() {
 	for _, d := range s.disagreements {
-		if log := s.logs[d.log]; log.evidenceOnly && !d.acknowledged && d.second != foreign {
+		if log := s.logs[d.log]; (log.evidenceOnly || d.offset < log.start()) && !d.acknowledged && d.second != foreign {
 			log.records = append(log.records, place{d.offset, d.second, histories.Unknown})
 		}
 	}

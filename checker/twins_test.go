@@ -88,7 +88,7 @@ func judge(t *testing.T, v *checker.Verdict, want twin) {
 	whole := checker.Held
 	switch want.verdict {
 	case checker.Violated:
-		expected, whole = append(want.others, string(want.anomaly)), checker.Violated
+		expected, whole = append(expected, append([]string{string(want.anomaly)}, want.others...)...), checker.Violated
 	case checker.UnknownWord:
 		whole = checker.UnknownWord
 	}
