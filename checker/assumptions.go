@@ -258,7 +258,7 @@ func (s *state) acknowledgedAround(first, last int64) (before, after int64) {
 		if !s.confirmed(d) {
 			continue
 		}
-		if d.returned != never && d.returned <= first {
+		if at := d.reportedAt(); at != never && at <= first {
 			before++
 		}
 		if d.invoked >= last && last != never {

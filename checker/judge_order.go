@@ -202,8 +202,8 @@ func (f *findings) judgeAgainstEarlier(before map[uint32]latest, index int32, r 
 			continue
 		}
 		invoked = min(invoked, d.invoked)
-		if d.outcome == ok && d.returned != never && d.returned < acknowledged {
-			acknowledged, by = d.returned, s.operation(d)
+		if at := d.reportedAt(); d.outcome == ok && at != never && at < acknowledged {
+			acknowledged, by = at, s.operation(d)
 		}
 	}
 	if b, found := before[clock]; found && b.event != r.event && b.invoked > acknowledged {

@@ -990,7 +990,7 @@ func (o *oracle) count() {
 	}
 	o.lines(func(at histories.Partition, sends []*oracleSend, places []int64) {
 		for i, s := range sends {
-			for _, one := range o.places(s.Event) {
+			for _, one := range o.evidence(s.Event) {
 				behind := false
 				for j := i + 1; j < len(sends); j++ {
 					behind = behind || (one.at == at && one.offset > places[i] && places[j] < one.offset)

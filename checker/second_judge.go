@@ -154,8 +154,8 @@ func (s *state) span(e uint32) (call, back int64) {
 	for _, i := range s.sendsOf(e) {
 		d := &s.sends[i]
 		call = min(call, d.invoked)
-		if d.outcome == ok && d.returned != never {
-			back = min(back, d.returned)
+		if at := d.reportedAt(); d.outcome == ok && at != never {
+			back = min(back, at)
 		}
 	}
 	return call, max(call, back)

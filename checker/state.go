@@ -271,6 +271,16 @@ func (s *state) whole() bool {
 	return s.cut == nil && (s.end != nil || s.header.Source != nil)
 }
 
+// reportedAt is when the client reported success. Where only an attempt was
+// acknowledged, the completion is the client's error or the recorder's giving up,
+// and its time says nothing of when the acknowledgement came.
+func (d *send) reportedAt() int64 {
+	if !d.succeeded {
+		return never
+	}
+	return d.returned
+}
+
 // configurationOf gives the configuration that a send is judged by.
 func (s *state) configurationOf(x *send) *judgedConfiguration {
 	return s.configurations[s.sessions[x.process].configs[x.topic]]
