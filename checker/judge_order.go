@@ -174,44 +174,35 @@ type latest struct {
 // judgeRealtime walks each log by offset. An event that was acknowledged before
 // one at a lower offset was even invoked lies out of real-time order.
 func (f *findings) judgeRealtime() {
-	s := f.state
-	for index, log := range s.logs {
+	for index, log := range f.state.logs {
 		before := make(map[uint32]latest, 1)
+		lower := 0
 		for _, r := range log.records {
-			if r.event == foreign {
-				continue
+			for ; log.records[lower].offset < r.offset; lower++ {
+				f.noteInvoked(before, int32(index), log.records[lower])
 			}
-			ev := &s.events[r.event]
-			if ev.first == 0 || ev.placeLog != int32(index) || ev.placeOffset != r.offset {
-				continue
-			}
-			f.judgeAgainstEarlier(before, int32(index), r)
+			f.judgeAgainstLower(before, int32(index), r)
 		}
 	}
 }
 
-func (f *findings) judgeAgainstEarlier(before map[uint32]latest, index int32, r place) {
-	s := f.state
-	acknowledged, invoked := int64(math.MaxInt64), int64(math.MaxInt64)
-	first := &s.sends[s.events[r.event].first-1]
-	clock := s.sessions[first.process].clock
-	var by histories.OperationID
-	for _, i := range s.sendsOf(r.event) {
-		d := &s.sends[i]
-		if s.sessions[d.process].clock != clock {
-			continue
-		}
-		invoked = min(invoked, d.invoked)
-		if at := d.reportedAt(); d.outcome == ok && at != never && at < acknowledged {
-			acknowledged, by = at, s.operation(d)
-		}
+// noteInvoked notes an event that later ones are judged against.
+func (f *findings) noteInvoked(before map[uint32]latest, index int32, r place) {
+	t, timed := f.state.span(index, r)
+	if b, found := before[t.clock]; timed && (!found || t.call > b.invoked) {
+		before[t.clock] = latest{r.event, t.call}
 	}
-	if b, found := before[clock]; found && b.event != r.event && b.invoked > acknowledged {
-		f.add(RealtimeOrderViolation, index, r.offset, []uint32{r.event, b.event}, []histories.OperationID{by},
+}
+
+func (f *findings) judgeAgainstLower(before map[uint32]latest, index int32, r place) {
+	s := f.state
+	t, timed := s.span(index, r)
+	if !timed {
+		return
+	}
+	if b, found := before[t.clock]; found && b.invoked > t.back {
+		f.add(RealtimeOrderViolation, index, r.offset, []uint32{r.event, b.event}, []histories.OperationID{t.by},
 			"%s was acknowledged before %s was sent, and lies behind it: offsets %d and %d of %s",
 			s.eventName(r.event), s.eventName(b.event), r.offset, s.events[b.event].placeOffset, s.logName(index))
-	}
-	if b, found := before[clock]; !found || invoked > b.invoked {
-		before[clock] = latest{r.event, invoked}
 	}
 }

@@ -613,15 +613,15 @@ func (o *oracle) realtime() {
 			if a.Event == b.Event || a.outcome != histories.OutcomeOK || a.confirmedAt < 0 || a.clock != b.clock {
 				continue
 			}
-			// An event sent again may have come to its place by its first send.
-			earliest := b.Time
-			for _, s := range o.sendsOf(b.Event) {
-				if s.clock != a.clock {
-					earliest = -1
+			// An event sent again may have come to its place by any of its sends.
+			earliest, oneClock := b.Time, true
+			for _, s := range slices.Concat(o.sendsOf(a.Event), o.sendsOf(b.Event)) {
+				oneClock = oneClock && s.clock == a.clock
+				if s.Event == b.Event {
+					earliest = min(earliest, s.Time)
 				}
-				earliest = min(earliest, s.Time)
 			}
-			if a.confirmedAt >= earliest {
+			if !oneClock || a.confirmedAt >= earliest {
 				continue
 			}
 			placeA, thereA := o.firstPlace(a.Event)

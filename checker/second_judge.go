@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ackproof/ackproof/histories"
 	"github.com/anishathalye/porcupine"
 )
 
@@ -130,35 +131,25 @@ func (s *state) windowsOf(index int32) [][]porcupine.Operation {
 // what is acknowledged or present.
 func (s *state) appends(index int32, clock uint32) []porcupine.Operation {
 	var operations []porcupine.Operation
+	tie, at := 0, int64(histories.Unknown) // where the operations of the last offset begin
 	for _, r := range s.logs[index].records {
-		if r.event == foreign {
+		t, timed := s.span(index, r)
+		if !timed || t.clock != clock {
 			continue
 		}
-		ev := &s.events[r.event]
-		if ev.first == 0 || ev.placeLog != index || ev.placeOffset != r.offset ||
-			s.sessions[s.sends[ev.first-1].process].clock != clock {
-			continue
+		if r.offset != at {
+			tie, at = len(operations), r.offset
 		}
-		call, back := s.span(r.event)
-		operations = append(operations, porcupine.Operation{ClientId: int(s.sends[ev.first-1].process),
-			Call: call, Return: back})
+		process := s.sends[s.events[r.event].first-1].process
+		operations = append(operations, porcupine.Operation{ClientId: int(process), Call: t.call, Return: max(t.call, t.back)})
+		// Two events at one offset lie neither before nor behind each other: they
+		// take their turns as they were called.
+		for n := len(operations) - 1; n > tie && operations[n].Call < operations[n-1].Call; n-- {
+			operations[n], operations[n-1] = operations[n-1], operations[n]
+		}
 	}
 	boundReturns(operations)
 	return operations
-}
-
-// span is the time in which an event was certainly appended first: from its first
-// invocation to its first acknowledgement.
-func (s *state) span(e uint32) (call, back int64) {
-	call, back = math.MaxInt64, math.MaxInt64
-	for _, i := range s.sendsOf(e) {
-		d := &s.sends[i]
-		call = min(call, d.invoked)
-		if at := d.reportedAt(); d.outcome == ok && at != never {
-			back = min(back, at)
-		}
-	}
-	return call, max(call, back)
 }
 
 // boundReturns walks a log backwards: an append happened before any later one was

@@ -7,6 +7,7 @@ package checker
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -264,6 +265,38 @@ func (s *state) noteCopy(e uint32, ev *event, index int32, offset int64) {
 	if ev.copies > 1 {
 		s.copies[e] = append(s.copies[e], copyPlace{index, offset})
 	}
+}
+
+// span is the time in which an event certainly came to its place, by one clock: from
+// the first invocation of its sends to their first reported acknowledgement, if any.
+type span struct {
+	clock      uint32
+	call, back int64
+	by         histories.OperationID // that was acknowledged
+}
+
+// span gives that of the event at a place. There is none where it is not the event's
+// first place, where nobody sent it, and where several clocks stamped its sends.
+func (s *state) span(index int32, r place) (span, bool) {
+	if r.event == foreign {
+		return span{}, false
+	}
+	ev := &s.events[r.event]
+	if ev.first == 0 || ev.placeLog != index || ev.placeOffset != r.offset {
+		return span{}, false
+	}
+	t := span{clock: s.sessions[s.sends[ev.first-1].process].clock, call: math.MaxInt64, back: math.MaxInt64}
+	for _, i := range s.sendsOf(r.event) {
+		d := &s.sends[i]
+		if s.sessions[d.process].clock != t.clock {
+			return span{}, false
+		}
+		t.call = min(t.call, d.invoked)
+		if at := d.reportedAt(); d.outcome == ok && at != never && at < t.back {
+			t.back, t.by = at, s.operation(d)
+		}
+	}
+	return t, true
 }
 
 // confirmed: acknowledged; with acks=0, where nothing is, reported as sent.
