@@ -110,7 +110,7 @@ func (f *findings) judgeAbsent(e uint32, sends []uint32) {
 	var witness *send
 	for _, i := range sends {
 		d := &f.state.sends[i]
-		if d.outcome != ok {
+		if d.outcome != ok || (d.log >= 0 && f.state.logs[d.log].evidenceOnly && f.state.events[e].seen) {
 			continue
 		}
 		if a, why := f.state.absence(d); a > worst {

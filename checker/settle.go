@@ -178,7 +178,7 @@ func (s *state) addAcknowledged() {
 			s.logs[d.log].records = append(s.logs[d.log].records, place{d.offset, uint32(e), histories.Unknown})
 			s.noteCopy(uint32(e), ev, d.log, d.offset)
 			if !ev.placed {
-				ev.placed, ev.placeLog, ev.placeOffset = true, d.log, d.offset
+				ev.placed, ev.told, ev.placeLog, ev.placeOffset = true, true, d.log, d.offset
 			}
 		}
 	}
@@ -307,5 +307,5 @@ func (s *state) confirmed(d *send) bool {
 // read: somebody was given the event, or the final log holds it.
 func (s *state) inLogByReading(e uint32) bool {
 	ev := &s.events[e]
-	return ev.placed && (ev.seen || !s.logs[ev.placeLog].evidenceOnly)
+	return ev.placed && !ev.told
 }

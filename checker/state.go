@@ -55,7 +55,9 @@ type event struct {
 	seenTime        int64
 	// place: the final log (or the evidence) holds it: its log and first
 	// place there, and how many copies lie anywhere.
-	placed      bool
+	placed bool
+	// told: an acknowledgement is the only evidence of its place.
+	told        bool
 	placeLog    int32
 	copies      int32
 	placeOffset int64

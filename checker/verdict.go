@@ -155,7 +155,7 @@ func (f *findings) verdict() *Verdict {
 	}
 	for _, log := range s.logs {
 		for _, r := range log.records {
-			if r.event != foreign && (!log.evidenceOnly || s.events[r.event].seen) {
+			if r.event != foreign && !s.events[r.event].told {
 				v.Counts.InLog++
 			}
 		}
