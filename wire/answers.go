@@ -260,6 +260,10 @@ func (c *connection) give(f *flight, frame []byte, answers, broker []batchAnswer
 		c.tell(f, nil, broker, LostSilence)
 		return true
 	}
+	if c.gone.Load() {
+		c.tell(f, nil, broker, LostConnection)
+		return false
+	}
 	if _, err := c.client.Write(frame); err != nil {
 		c.tell(f, nil, broker, c.whyLost())
 		return false

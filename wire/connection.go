@@ -32,7 +32,12 @@ type connection struct {
 	// opaque: what passes are no frames any more.
 	opaque atomic.Bool
 
-	// held waits to be overtaken until heldUntil; of the requests' goroutine alone.
+	// gone: the client ended the connection while nobody read from it.
+	gone atomic.Bool
+
+	// reader reads from the client, and held waits to be overtaken until heldUntil;
+	// all are of the requests' goroutine alone.
+	reader    *bufio.Reader
 	held      *flight
 	heldUntil time.Time
 
@@ -120,7 +125,8 @@ func (c *connection) serve(server net.Conn) {
 			c.hangUp()
 		}
 	})
-	c.requestAll(bufio.NewReaderSize(c.client, readSize))
+	c.reader = bufio.NewReaderSize(c.client, readSize)
+	c.requestAll()
 	c.hangUp()
 	answers.Wait()
 	c.abandon()
@@ -178,10 +184,10 @@ func (c *connection) clientName() string {
 }
 
 // requestAll passes requests from the client to the broker until either ends.
-func (c *connection) requestAll(r *bufio.Reader) {
-	for c.requestNext(r) {
+func (c *connection) requestAll() {
+	for c.requestNext() {
 		if c.opaque.Load() {
-			_, _ = io.Copy(c.server, r)
+			_, _ = io.Copy(c.server, c.reader)
 			return
 		}
 	}
@@ -189,8 +195,8 @@ func (c *connection) requestAll(r *bufio.Reader) {
 }
 
 // requestNext waits for a request and passes it on; false ends the connection.
-func (c *connection) requestNext(r *bufio.Reader) bool {
-	if _, err := r.Peek(1); err != nil {
+func (c *connection) requestNext() bool {
+	if _, err := c.reader.Peek(1); err != nil {
 		var timeout net.Error
 		if c.held != nil && errors.As(err, &timeout) && timeout.Timeout() {
 			return c.letGo(false)
@@ -203,7 +209,7 @@ func (c *connection) requestNext(r *bufio.Reader) bool {
 	if c.held != nil {
 		_ = c.client.SetReadDeadline(time.Time{}) // the frame may take its time
 	}
-	frame, err := c.network.frames.read(r)
+	frame, err := c.network.frames.read(c.reader)
 	if err != nil {
 		c.refuseGarbage(err)
 		return false
@@ -272,7 +278,7 @@ func (c *connection) request(f *flight) bool {
 		return c.acknowledge(f)
 	case d.kind == swapBatches && c.held == nil:
 		return c.hold(f)
-	case d.kind == holdBack && d.side == SideRequest && !c.wait(d.by):
+	case d.kind == holdBack && d.side == SideRequest && !c.holdRequest(d.by):
 		c.tell(f, nil, nil, c.whyLost())
 		return false
 	}
@@ -328,6 +334,25 @@ func (c *connection) wait(by time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
+}
+
+// holdRequest waits; then it looks whether the client gave up meanwhile, which nobody
+// would notice before the broker has answered. False if the connection ended.
+func (c *connection) holdRequest(by time.Duration) bool {
+	if !c.wait(by) {
+		return false
+	}
+	_ = c.client.SetReadDeadline(time.Now().Add(time.Millisecond))
+	defer func() { _ = c.client.SetReadDeadline(time.Time{}) }()
+	var err error
+	for err == nil { // until there is nothing more to see, or no room to see it
+		_, err = c.reader.Peek(c.reader.Buffered() + 1)
+	}
+	var timeout net.Error
+	if !errors.Is(err, bufio.ErrBufferFull) && (!errors.As(err, &timeout) || !timeout.Timeout()) {
+		c.gone.Store(true)
+	}
+	return true
 }
 
 func (c *connection) whyLost() string {

@@ -327,7 +327,7 @@ func swapLastTwo(raw []byte) []byte {
 	}
 	defer release()
 	r := reader{b: records}
-	for range count - 2 {
+	for i := 0; i < count-2 && !r.bad; i++ { // the count may be any
 		r.bytes()
 	}
 	before := records[:len(records)-len(r.b)]

@@ -8,161 +8,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
-
-const topic = "t"
-
-// advertised is a listener that says that its address is the proxy's.
-type advertised struct {
-	net.Listener
-	address net.Addr
-}
-
-func (a advertised) Addr() net.Addr { return a.address }
-
-// bench is a cluster behind a network, and what the observer saw.
-type bench struct {
-	network *Network
-	seeds   []string
-	direct  []string
-	proxies []*Proxy
-
-	mu       sync.Mutex
-	attempts []Attempt
-	names    [][]string
-}
-
-func newBench(tb testing.TB, partitions int32) *bench {
-	tb.Helper()
-	b := &bench{network: NewNetwork()}
-	listen := func(string, string) (net.Listener, error) {
-		inner, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		address := inner.Addr().String()
-		p, err := b.network.Proxy(tb.Context(), int32(len(b.proxies)), "127.0.0.1:0", func(ctx context.Context) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", address)
-		})
-		if err != nil {
-			return nil, err
-		}
-		b.proxies = append(b.proxies, p)
-		b.seeds = append(b.seeds, p.Address().String())
-		b.direct = append(b.direct, address)
-		return advertised{inner, p.Address()}, nil
-	}
-	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(partitions, topic), kfake.ListenFn(listen))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		fake.Close()
-		if err := b.network.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	b.network.Observe(b.observe)
-	return b
-}
-
-func (b *bench) observe(a *Attempt) {
-	var names []string
-	err := a.EachHeader("id", func(value []byte) { names = append(names, string(value)) })
-	if err != nil {
-		names = append(names, err.Error())
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.attempts = append(b.attempts, *a)
-	b.names = append(b.names, names)
-}
-
-// seen gives the attempts, once every request's fate was told.
-func (b *bench) seen(tb testing.TB) []Attempt {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
-	defer cancel()
-	if err := b.network.Settled(ctx); err != nil {
-		tb.Fatal(err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.attempts)
-}
-
-func (b *bench) client(tb testing.TB, options ...kgo.Opt) *kgo.Client {
-	tb.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.seeds...), kgo.DefaultProduceTopic(topic), kgo.ClientID("test"),
-		kgo.MetadataMinAge(20 * time.Millisecond), kgo.ProducerLinger(0),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond })}, options...)...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(client.Close)
-	return client
-}
-
-// record is event i.
-func record(i int) *kgo.Record {
-	id := fmt.Sprint(i)
-	return &kgo.Record{Value: []byte("value " + id), Headers: []kgo.RecordHeader{{Key: "other", Value: []byte("x")}, {Key: "id", Value: []byte(id)}}}
-}
-
-// produce sends n events one after the other and gives the errors.
-func produce(tb testing.TB, client *kgo.Client, n int) []error {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
-	defer cancel()
-	errs := make([]error, n)
-	for i := range n {
-		errs[i] = client.ProduceSync(ctx, record(i)).FirstErr()
-	}
-	return errs
-}
-
-// log reads a partition to the given number of records.
-func (b *bench) log(tb testing.TB, want int, options ...kgo.Opt) []string {
-	tb.Helper()
-	client := b.client(tb, append(options, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(50*time.Millisecond))...)
-	var values []string
-	deadline := time.Now().Add(10 * time.Second)
-	for len(values) < want && time.Now().Before(deadline) {
-		ctx, cancel := context.WithTimeout(tb.Context(), 200*time.Millisecond)
-		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
-		cancel()
-	}
-	// One more look: nothing may follow.
-	ctx, cancel := context.WithTimeout(tb.Context(), 150*time.Millisecond)
-	defer cancel()
-	client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
-	return values
-}
-
-// second decides about the second produce request only.
-func second(d func() Decision) Interceptor {
-	var n atomic.Int64
-	return InterceptorFunc(func(x *Exchange) Decision {
-		if x.Produce == nil || n.Add(1) != 2 {
-			return Pass()
-		}
-		return d()
-	})
-}
 
 func TestDecisions(t *testing.T) {
 	const unknownServerError, timedOut, duplicate = -1, 7, 46
@@ -196,6 +53,7 @@ func TestDecisions(t *testing.T) {
 	} {
 		for _, idempotent := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s (idempotent %v)", c.rule, idempotent), func(t *testing.T) {
+				t.Parallel()
 				b := newBench(t, 1)
 				options, want := []kgo.Opt{kgo.ProduceRequestTimeout(100 * time.Millisecond), kgo.RequestTimeoutOverhead(200 * time.Millisecond)}, c.idempotent
 				if !idempotent {
@@ -369,204 +227,133 @@ func TestGarbageEndsTheConnectionAndNothingElse(t *testing.T) {
 }
 
 func TestCloseEndsEveryGoroutineEvenSilentAndHeldOnes(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Run("open connections of every kind", func(t *testing.T) {
-		for _, d := range []Decision{LoseResponse("f", true), HoldBack("f", SideRequest, time.Hour), HoldBack("f", SideAnswer, time.Hour)} {
+	for name, d := range map[string]Decision{"silent": LoseResponse("f", true), "a request held back": HoldBack("f", SideRequest, time.Hour),
+		"an answer held back": HoldBack("f", SideAnswer, time.Hour), "idle": Pass()} {
+		t.Run(name, func(t *testing.T) {
 			b := newBench(t, 1)
+			met := make(chan struct{}, 1000)
 			b.network.Intercept(InterceptorFunc(func(x *Exchange) Decision {
 				if x.Produce == nil {
 					return Pass()
 				}
+				met <- struct{}{}
 				return d
 			}))
-			client := b.client(t)
-			client.Produce(t.Context(), record(0), nil)
-			wait(t, "the request is on its way", func() bool {
-				b.network.mu.Lock()
-				defer b.network.mu.Unlock()
-				return len(b.network.live) > 0
-			})
-		}
-	})
-	wait(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
-}
-
-// wait polls for a condition with a deadline.
-func wait(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.After(10 * time.Second)
-	for !condition() {
-		select {
-		case <-deadline:
-			tb.Fatalf("waited in vain: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-func TestLies(t *testing.T) {
-	always := func(d Decision) Interceptor {
-		return InterceptorFunc(func(x *Exchange) Decision {
-			if x.Produce == nil {
-				return Pass()
-			}
-			return d
-		})
-	}
-	var took atomic.Int64
-	count := func() { took.Add(1) }
-	t.Run("acknowledged and never written", func(t *testing.T) {
-		b := newBench(t, 1)
-		defer b.network.Intercept(always(AcknowledgeUnwritten("lie", count)))()
-		if err := errors.Join(produce(t, b.client(t), 3)...); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.log(t, 0); len(got) != 0 {
-			t.Errorf("the log holds %q", got)
-		}
-		for i, a := range b.seen(t) {
-			if a.Answer == nil || a.Answer.Code != 0 || a.Answer.BaseOffset != int64(i) || a.Reached {
-				t.Errorf("attempt %d: %+v", i, a.Answer)
-			}
-		}
-	})
-	t.Run("written twice, with idempotence", func(t *testing.T) {
-		b := newBench(t, 1)
-		defer b.network.Intercept(always(WriteTwice("lie", count)))()
-		if err := errors.Join(produce(t, b.client(t), 3)...); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.log(t, 6); len(got) != 6 {
-			t.Errorf("the log holds %q", got)
-		}
-	})
-	t.Run("one byte of a value is changed, in every compression", func(t *testing.T) {
-		for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.SnappyCompression(), kgo.ZstdCompression()} {
-			b := newBench(t, 1)
-			remove := b.network.Intercept(always(CorruptByte("lie", count)))
-			if err := errors.Join(produce(t, b.client(t, kgo.ProducerBatchCompression(codec)), 1)...); err != nil {
+			b.client(t).Produce(t.Context(), record(0), nil)
+			<-met
+			if err := b.network.Close(); err != nil {
 				t.Fatal(err)
 			}
-			remove()
-			if got := b.log(t, 1); len(got) != 1 || got[0] == "value 0" || !strings.HasPrefix(got[0], "value ") {
-				t.Errorf("the log holds %q", got)
-			}
-		}
-	})
-	t.Run("two batches change places", func(t *testing.T) {
-		b := newBench(t, 1)
-		var armed atomic.Bool
-		defer b.network.Intercept(InterceptorFunc(func(x *Exchange) Decision {
-			if x.Produce == nil || !armed.CompareAndSwap(true, false) {
-				return Pass()
-			}
-			return SwapBatches("lie", count)
-		}))()
-		client := b.client(t, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(5), kgo.ProducerBatchMaxBytes(512), kgo.ProducerBatchCompression(kgo.NoCompression()))
-		// The client sends one request alone before it pipelines.
-		if err := errors.Join(produce(t, client, 1)...); err != nil {
-			t.Fatal(err)
-		}
-		armed.Store(true)
-		for i := range 4 {
-			r := record(i + 1)
-			r.Value = append(r.Value, bytes.Repeat([]byte("."), 350)...) // it fills a batch
-			client.Produce(t.Context(), r, nil)
-		}
-		if err := client.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, value := range b.log(t, 5) {
-			got = append(got, strings.TrimRight(value, "."))
-		}
-		if want := []string{"value 0", "value 2", "value 1", "value 3", "value 4"}; !slices.Equal(got, want) {
-			t.Errorf("the log holds %q, want %q", got, want)
-		}
-	})
-	t.Run("one client reads two records exchanged, another one does not", func(t *testing.T) {
-		b := newBench(t, 1)
-		client := b.client(t, kgo.ProducerLinger(20*time.Millisecond))
-		client.Produce(t.Context(), record(0), nil)
-		client.Produce(t.Context(), record(1), nil)
-		if err := client.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer b.network.Intercept(InterceptorFunc(func(x *Exchange) Decision {
-			if x.Key != 1 || x.ClientID != "deceived" {
-				return Pass()
-			}
-			return DivergeReads("lie", count)
-		}))()
-		if got := b.log(t, 2, kgo.ClientID("deceived")); !slices.Equal(got, []string{"value 1", "value 0"}) {
-			t.Errorf("the deceived client read %q", got)
-		}
-		if got := b.log(t, 2); !slices.Equal(got, []string{"value 0", "value 1"}) {
-			t.Errorf("the other client read %q", got)
-		}
-	})
-	if took.Load() < 3+3+3+1+1 {
-		t.Errorf("the lies took effect %d times only", took.Load())
+			wait(t, "no goroutine of the network is left", func() bool {
+				all := make([]byte, 1<<20)
+				for _, stack := range strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n") {
+					if strings.Contains(stack, "wire.(*connection)") || strings.Contains(stack, "wire.(*Proxy)") {
+						return false
+					}
+				}
+				return true
+			})
+		})
 	}
 }
 
-func FuzzExchange(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 9, 0, 0, 0, 1, 0, 1, 'c', 0, 0, 0})
-	f.Add([]byte{0, 0, 0, 3, 0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, body []byte) {
-		c := &connection{network: NewNetwork()}
-		x, err := c.exchange(body)
-		if err != nil {
-			return
+func TestLargeRecordsPassBothWays(t *testing.T) {
+	b := newBench(t, 1)
+	client := b.client(t, kgo.ProducerBatchMaxBytes(16<<20), kgo.BrokerMaxWriteBytes(64<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	var sizes []int
+	for i, size := range []int{1, maxPooled - 100, maxPooled, 8 << 20} {
+		r := record(i)
+		r.Value = bytes.Repeat([]byte{byte(i)}, size)
+		if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
 		}
-		if x.head > len(body) {
-			t.Fatalf("the header is longer than the frame: %d of %d", x.head, len(body))
+		sizes = append(sizes, size)
+	}
+	var got []int
+	for i, value := range b.log(t, len(sizes), kgo.FetchMaxBytes(64<<20), kgo.FetchMaxPartitionBytes(64<<20)) {
+		got = append(got, len(value))
+		if strings.Trim(value, string(rune(i))) != "" {
+			t.Errorf("record %d is another", i)
 		}
-		if x.Produce == nil {
-			return
-		}
-		for i := range x.Produce.Batches {
-			_ = x.Produce.Batches[i].EachHeader("id", func([]byte) {})
-		}
-		_ = rewritten(x, func(_ int, raw []byte) ([]byte, bool) { return anonymous(raw), true })
-		_, _ = corruption(&flight{exchange: x, decision: CorruptByte("lie", nil)})
-		_, _ = refusal(x, 6)
-	})
+	}
+	if !slices.Equal(got, sizes) {
+		t.Errorf("records of %v bytes, want %v", got, sizes)
+	}
 }
 
-func FuzzRecords(f *testing.F) {
-	f.Add(make([]byte, batchRecords), "id")
-	f.Fuzz(func(_ *testing.T, raw []byte, name string) {
-		_ = eachRecord(raw, func(r *Record) { r.Header(name) })
-		_ = swapInBatches(raw)
-	})
-}
-
-// BenchmarkProxy compares producing through the wire with producing past it.
-func BenchmarkProxy(b *testing.B) {
-	for _, way := range []string{"direct", "through the wire, observed"} {
-		b.Run(way, func(b *testing.B) {
-			bench := newBench(b, 6)
-			var options []kgo.Opt
-			if way == "direct" {
-				options = append(options, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					var d net.Dialer
-					if i := slices.Index(bench.seeds, address); i >= 0 {
-						address = bench.direct[i]
-					}
-					return d.DialContext(ctx, network, address)
-				}))
+// Whatever is decided, and wherever the network is closed: every request that was
+// decided about has one attempt for each of its batches, and no other one has two.
+func TestEveryBatchHasOneFateWhateverHappens(t *testing.T) {
+	type name struct {
+		connection  int64
+		correlation int32
+		partition   int32
+	}
+	for _, p := range append(slices.Clone(producers), struct {
+		name    string
+		options []kgo.Opt
+	}{"with acks=0", []kgo.Opt{kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.NoAck())}}) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 4)
+			var mu sync.Mutex
+			random := rand.New(rand.NewPCG(5, 6))
+			decided, fates := make(map[name]int), make(map[name]int)
+			b.network.Observe(func(a *Attempt) {
+				mu.Lock()
+				defer mu.Unlock()
+				fates[name{a.Connection, a.Correlation, a.Partition}]++
+				if (a.Answer == nil) != (a.Lost != "") {
+					t.Errorf("an attempt is answered or lost, not both: %+v", a)
+				}
+			})
+			b.network.Intercept(InterceptorFunc(func(x *Exchange) Decision {
+				mu.Lock()
+				defer mu.Unlock()
+				if x.Produce == nil {
+					return Pass()
+				}
+				for _, batch := range x.Produce.Batches {
+					decided[name{x.Connection, x.Correlation, batch.Partition}]++
+				}
+				odd := func(_ string, partition int32) bool { return partition%2 == 1 }
+				faults := []Decision{LoseResponse("f", false), LoseResponse("f", true), CutBefore("f"), Refuse("f", 6, false),
+					Refuse("f", 7, true), Refuse("f", 6, false).Only(odd), HoldBack("f", SideRequest, time.Millisecond),
+					HoldBack("f", SideAnswer, time.Millisecond), WriteTwice("f", nil), SwapBatches("f", nil),
+					AcknowledgeUnwritten("f", nil), CorruptByte("f", nil)}
+				if i := random.IntN(4 * len(faults)); i < len(faults) {
+					return faults[i]
+				}
+				return Pass()
+			}))
+			client := b.client(t, append([]kgo.Opt{kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.MaxBufferedRecords(200),
+				kgo.ProduceRequestTimeout(100 * time.Millisecond), kgo.RequestTimeoutOverhead(100 * time.Millisecond)}, p.options...)...)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			for i := 0; ctx.Err() == nil; i++ {
+				client.Produce(ctx, record(i), nil)
 			}
-			bench.network.Observe(func(a *Attempt) { _ = a.EachHeader("id", func([]byte) {}) })
-			client := bench.client(b, append(options, kgo.ProducerLinger(5*time.Millisecond))...)
-			b.ResetTimer()
-			for i := range b.N {
-				client.Produce(b.Context(), record(i), nil)
+			if err := b.network.Close(); err != nil { // with much on its way
+				t.Fatal(err)
 			}
-			if err := client.Flush(b.Context()); err != nil {
-				b.Fatal(err)
+			if left := b.network.unsettled.Load(); left != 0 {
+				t.Errorf("%d requests have no fate", left)
 			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			mu.Lock()
+			defer mu.Unlock()
+			if len(fates) < 50 {
+				t.Fatalf("%d batches only", len(fates))
+			}
+			for n := range decided {
+				if fates[n] != 1 {
+					t.Errorf("%+v has %d fates", n, fates[n])
+				}
+			}
+			for n, times := range fates {
+				if times != 1 {
+					t.Errorf("%+v has %d fates", n, times)
+				}
+			}
 		})
 	}
 }
