@@ -3,7 +3,11 @@
 
 package checker
 
-import "github.com/ackproof/ackproof/histories"
+import (
+	"math"
+
+	"github.com/ackproof/ackproof/histories"
+)
 
 func (f *findings) judgeReads() {
 	f.judgeDivergence()
@@ -148,26 +152,37 @@ func (f *findings) judgeFuture() {
 	s := f.state
 	for e := range s.events {
 		ev := &s.events[e]
-		if !ev.seen || ev.first == 0 || ev.seenTime == never {
+		if !ev.seen || ev.first == 0 {
 			continue
 		}
-		earliest, sameClock := int64(0), false
-		for n, i := range s.sendsOf(uint32(e)) {
-			d := &s.sends[i]
-			if s.sessions[d.process].clock != ev.seenClock {
-				sameClock = false
+		if ev.seenTime != never && f.judgeEarly(uint32(e), earlyRead{ev.seenClock, ev.seenLog, ev.seenOffset, ev.seenTime}) {
+			continue
+		}
+		for _, r := range s.early[uint32(e)] {
+			if f.judgeEarly(uint32(e), r) {
 				break
 			}
-			if n == 0 || d.invoked < earliest {
-				earliest, sameClock = d.invoked, true
-			}
-		}
-		if sameClock && ev.seenTime < earliest {
-			f.add(FutureRead, ev.seenLog, ev.seenOffset, []uint32{uint32(e)}, nil,
-				"%s was read at %s offset %d, %d ns before it was sent", s.eventName(uint32(e)), s.logName(ev.seenLog),
-				ev.seenOffset, earliest-ev.seenTime)
 		}
 	}
+}
+
+// judgeEarly reports a delivery that lies before each of the event's sends.
+func (f *findings) judgeEarly(e uint32, r earlyRead) bool {
+	s := f.state
+	earliest := int64(math.MaxInt64)
+	for _, i := range s.sendsOf(e) {
+		d := &s.sends[i]
+		if s.sessions[d.process].clock != r.clock {
+			return false
+		}
+		earliest = min(earliest, d.invoked)
+	}
+	if r.at >= earliest {
+		return false
+	}
+	f.add(FutureRead, r.log, r.offset, []uint32{e}, nil, "%s was read at %s offset %d, %d ns before it was sent",
+		s.eventName(e), s.logName(r.log), r.offset, earliest-r.at)
+	return true
 }
 
 // judgeSteps asks of every gap that a consumer stepped over whether the log holds

@@ -473,7 +473,13 @@ func (o *oracle) startOf(at histories.Partition) int64 {
 func (o *oracle) missing(s *oracleSend) (lost, unseen bool) {
 	at, known := s.home()
 	if !known {
-		// Wherever it was acknowledged, it must be in one of the partitions.
+		// Wherever it was acknowledged, it must be in one of the partitions: those
+		// of the start, and those that were added since.
+		for _, one := range o.partitions() {
+			if one.Topic == s.Topic && (!o.complete(one) || o.ends[one].LogStart > o.startOf(one)) {
+				return false, false
+			}
+		}
 		for _, t := range o.header.Topics {
 			for p := range t.Partitions {
 				one := histories.Partition{Topic: t.Name, Partition: p}

@@ -63,8 +63,12 @@ func (s *state) noteSeen(e uint32, index int32, offset, at int64, clock uint32) 
 		ev.seen, ev.seenLog, ev.seenOffset, ev.seenTime, ev.seenClock = true, index, offset, at, clock
 		return
 	}
-	if clock == ev.seenClock {
+	switch {
+	case at == never: // the final read has no time of its own
+	case clock == ev.seenClock:
 		ev.seenTime = min(ev.seenTime, at)
+	default:
+		s.noteOtherClock(e, earlyRead{clock, index, offset, at})
 	}
 	if ev.seenLog != index || ev.seenOffset != offset {
 		ev.seenTwice = true
@@ -72,6 +76,18 @@ func (s *state) noteSeen(e uint32, index int32, offset, at int64, clock uint32) 
 	if ev.seenLog == index {
 		ev.seenOffset = min(ev.seenOffset, offset)
 	}
+}
+
+// noteOtherClock keeps a read by another clock than the first reader's, if it may turn
+// out to have been before the event was sent.
+func (s *state) noteOtherClock(e uint32, r earlyRead) {
+	if first := s.events[e].first; first != 0 {
+		d := &s.sends[first-1]
+		if s.sessions[d.process].clock != r.clock || r.at >= d.invoked {
+			return
+		}
+	}
+	s.early[e] = append(s.early[e], r)
 }
 
 // step compares a record with the ones that this consumer was given before it.

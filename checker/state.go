@@ -115,6 +115,7 @@ type state struct {
 	gaps          []step
 	backward      []step
 	corrupt       []corruptRecord
+	early         map[uint32][]earlyRead // by event
 	foreign       int64
 	malformed     []string
 	timesBackward []string
@@ -143,6 +144,14 @@ type step struct {
 	by       histories.OperationID
 }
 
+// earlyRead is a delivery that may lie before the event's send.
+type earlyRead struct {
+	clock  uint32
+	log    int32
+	offset int64
+	at     int64
+}
+
 type corruptRecord struct {
 	log    int32
 	offset int64
@@ -155,6 +164,7 @@ func newState(header *histories.Header, options Options) *state {
 		header: header, options: options,
 		keys: newNames(), topics: newNames(), errors: newNames(), clocks: newNames(),
 		ids: newIdentities(), resends: make(map[uint32][]uint32),
+		early:  make(map[uint32][]earlyRead),
 		copies: make(map[uint32][]copyPlace), groups: make(map[orderGroup]uint32),
 		byName: make(map[string]uint32), logByName: make(map[histories.Partition]int32),
 	}
