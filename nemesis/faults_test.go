@@ -24,10 +24,7 @@ func TestEveryFaultBitesByDefaultAndLeavesNothing(t *testing.T) {
 			l := s.load()
 			s.client("watcher", kgo.ConsumeTopics(testTopic))
 			consume(s)
-			player := s.player(fault.Name, 400*time.Millisecond)
-			if err := player.Play(s.ctx); err != nil {
-				t.Fatal(err)
-			}
+			player := s.playUntilBit(fault.Name)
 			if err := player.AwaitWhole(s.ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -79,10 +76,7 @@ func play(t *testing.T, faults string, options ...kgo.Opt) (*stage, *load, found
 	t.Helper()
 	s := setStage(t, strings.Contains(faults, "restart-losing-suffix"))
 	l := s.load(options...)
-	player := s.player(faults, 500*time.Millisecond)
-	if err := player.Play(s.ctx); err != nil {
-		t.Fatal(err)
-	}
+	player := s.playUntilBit(faults)
 	if err := player.AwaitWhole(s.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +191,7 @@ func TestFiltersAimTheFault(t *testing.T) {
 				for s.ctx.Err() == nil && other.ProduceSync(s.ctx, &kgo.Record{Topic: testTopic, Value: []byte("event 000000")}).FirstErr() == nil {
 				}
 			}()
-			player := s.player("cut-before:every=2,"+c.settings, 300*time.Millisecond)
-			if err := player.Play(s.ctx); err != nil {
-				t.Fatal(err)
-			}
+			s.playUntilBit("cut-before:every=2," + c.settings)
 			acted := s.faulted()
 			if len(acted) == 0 {
 				t.Fatal("it acted on nothing")
@@ -222,9 +213,7 @@ func TestTheFilterForAPartitionActsOnRequestsThatCarryIt(t *testing.T) {
 		}
 	}
 	s.load()
-	if err := s.player("cut-before:every=2,partition=orders/2", 300*time.Millisecond).Play(s.ctx); err != nil {
-		t.Fatal(err)
-	}
+	s.playUntilBit("cut-before:every=2,partition=orders/2")
 	acted := s.faulted()
 	if len(acted) == 0 {
 		t.Fatal("it acted on nothing")
@@ -376,9 +365,7 @@ func TestFaultsOnFetchesHarmNoReader(t *testing.T) {
 			s := setStage(t, false)
 			l := s.load()
 			consume(s)
-			if err := s.player(faults, 300*time.Millisecond).Play(s.ctx); err != nil {
-				t.Fatal(err)
-			}
+			s.playUntilBit(faults)
 			l.stop()
 			if end := s.ended(1)[0]; !end.Bit || end.Error != "" {
 				t.Errorf("it ended so: %+v", end)
@@ -398,9 +385,7 @@ func TestAcksZeroIsClosedInsteadOfRefused(t *testing.T) {
 		t.Run(faults, func(t *testing.T) {
 			s := setStage(t, false)
 			s.load(kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.NoAck()))
-			if err := s.player(faults, 300*time.Millisecond).Play(s.ctx); err != nil {
-				t.Fatal(err)
-			}
+			s.playUntilBit(faults)
 			if end := s.ended(1)[0]; !end.Bit || end.Error != "" {
 				t.Errorf("it ended so: %+v", end)
 			}

@@ -129,6 +129,39 @@ func (s *stage) player(faults string, each time.Duration) *Player {
 	return player
 }
 
+// longWindow is how long a fault stays on that never bites.
+const longWindow = 20 * time.Second
+
+// playUntilBit plays one fault for half a second at least, and then until it has
+// bitten: how fast a loaded machine serves is no part of what is tested.
+func (s *stage) playUntilBit(fault string) *Player {
+	s.Helper()
+	player := s.player(fault, longWindow)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- player.Play(ctx) }()
+	least := time.Now().Add(600 * time.Millisecond)
+	s.until("the fault has bitten", func() bool { return time.Now().After(least) && player.bitten() })
+	cancel()
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		s.Fatal(err)
+	}
+	return player
+}
+
+// bitten: every fault that is on has taken effect, and one is on.
+func (p *Player) bitten() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, current := range p.running {
+		if current.injection == nil || !current.injection.Evidence().Bit {
+			return false
+		}
+	}
+	return len(p.running) > 0
+}
+
 // client makes a client that follows what happens quickly.
 func (s *stage) client(name string, options ...kgo.Opt) *kgo.Client {
 	s.Helper()
