@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand"
 	"slices"
+	"strconv"
 
 	"github.com/ackproof/ackproof/histories"
 )
@@ -290,7 +291,7 @@ func (w *world) finish() {
 		id := w.next("fresh")
 		event := fmt.Sprintf("fresh/%d/0", p)
 		w.say(&histories.Send{OperationID: id, Time: w.now, Event: event, Topic: generatedTopic, Partition: p,
-			OrderingKey: fmt.Sprintf("fresh-%d", p)})
+			OrderingKey: strconv.Itoa(int(p))})
 		w.now++
 		w.say(&histories.SendReturn{OperationID: id, Time: w.now, Partition: p, Offset: w.write(p, event)})
 	}

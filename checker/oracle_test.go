@@ -199,7 +199,9 @@ func (s *oracleSend) conclude() {
 		s.reported, s.confirmedAt = true, r.Time
 		s.ackPartition, s.ackOffset = r.Partition, r.Offset
 	}
-	if s.outcome != histories.OutcomeOK && s.acks != "0" {
+	if s.acks == "0" { // an answer that never was names no place
+		s.ackPartition, s.ackOffset = histories.Unknown, histories.Unknown
+	} else if s.outcome != histories.OutcomeOK {
 		s.ackPartition, s.ackOffset, s.confirmedAt = histories.Unknown, histories.Unknown, -1
 	}
 }

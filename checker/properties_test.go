@@ -64,6 +64,9 @@ func TestCheckerAgreesWithTheOracle(t *testing.T) {
 	for seed := range randomCases(t, 4000) {
 		r := rand.New(rand.NewSource(int64(seed)))
 		h := randomHistory(r, r.Intn(3) == 0)
+		if r.Intn(4) == 0 {
+			h.Head.Clock = ""
+		}
 		if r.Intn(6) == 0 {
 			h.Head.Producer = map[string]string{histories.PropertyAcks: []string{"0", "1"}[r.Intn(2)],
 				histories.PropertyIdempotence: "false", histories.PropertyMaxInFlight: "5", histories.PropertyRetries: "3"}
