@@ -136,6 +136,8 @@ func (s *state) absence(d *send) (absence, string) {
 	}
 	log := s.logs[d.log]
 	switch {
+	case log.evidenceOnly && s.hasFinalRead:
+		return cannotTell, "the final read left their partition out"
 	case log.evidenceOnly && d.offset >= 0 && log.highestOK > d.offset:
 		return lost, ""
 	case log.evidenceOnly:

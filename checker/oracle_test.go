@@ -495,7 +495,7 @@ func (o *oracle) missing(s *oracleSend) (lost, unseen bool) {
 	f := o.ends[at]
 	polled := slices.ContainsFunc(o.reads, func(r oracleRead) bool { return r.record.Event == s.Event })
 	switch {
-	case f == nil && polled:
+	case f == nil && (polled || len(o.ends) > 0): // there was a final read, of other partitions
 		return false, false
 	case f == nil && s.ackOffset < 0:
 		return false, true
