@@ -108,7 +108,23 @@ func (s *state) assumeWellFormed() Assumption {
 	return a
 }
 
+// assumeEmpty: a log that was not empty is ignored up to its end before the run,
+// unless it held records of this run there: an identity was used before, and any
+// finding may be the earlier use's.
 func (s *state) assumeEmpty() Assumption {
+	for index, log := range s.logs {
+		for _, r := range log.records {
+			if r.offset >= s.startOf(log.name) {
+				break
+			}
+			if r.event != foreign {
+				a := failed(AssumeEmptyAtStart, onLog, "%s held a record of this run at offset %d before the run began: %s",
+					s.logName(int32(index)), r.offset, s.eventName(r.event))
+				a.overrides = true
+				return a
+			}
+		}
+	}
 	used := 0
 	for _, t := range s.header.Topics {
 		for _, end := range t.Start {
@@ -128,17 +144,17 @@ func (s *state) assumeEmpty() Assumption {
 func (s *state) assumeRanks() Assumption {
 	order := s.inSendOrder()
 	for n, i := range order {
-		d := &s.sends[i]
+		d, before := &s.sends[i], int64(-1)
 		if n > 0 && s.sameOrder(order[n-1], i) {
-			before := &s.sends[order[n-1]]
-			if d.rank == before.rank {
-				return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost},
-					"%s gave rank %d of key %q twice", s.sessions[d.process].name, d.rank, s.keys.list[d.key])
-			}
-			if d.rank > before.rank+1 && !s.resentBetween(d.process) {
-				return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost}, "%s has no send with rank %d of key %q",
-					s.sessions[d.process].name, before.rank+1, s.keys.list[d.key])
-			}
+			before = s.sends[order[n-1]].rank
+		}
+		if d.rank == before {
+			return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost},
+				"%s gave rank %d of key %q twice", s.sessions[d.process].name, d.rank, s.keys.list[d.key])
+		}
+		if d.rank > before+1 && !s.resentBetween(d.process) {
+			return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost}, "%s has no send with rank %d of key %q",
+				s.sessions[d.process].name, before+1, s.keys.list[d.key])
 		}
 	}
 	return held(AssumeRanksGapless, "the send order of every producer and key is known without a gap")

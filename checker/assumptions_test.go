@@ -1,0 +1,281 @@
+// This file tests the assumptions and the rules by which promises and assumptions
+// make a verdict: each failed assumption makes unknown exactly what rests on it.
+
+package checker_test
+
+import (
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/histories"
+)
+
+// assumption gives one by its name.
+func assumption(t *testing.T, v *checker.Verdict, name string) checker.Assumption {
+	t.Helper()
+	i := slices.IndexFunc(v.Assumptions, func(a checker.Assumption) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("the verdict has no assumption %s", name)
+	}
+	return v.Assumptions[i]
+}
+
+// healthy is a history that is held, of several partitions, without resends, with
+// something polled and a fault in its middle.
+func healthy(t *testing.T) *histories.Memory {
+	t.Helper()
+	var h *histories.Memory
+	for seed := int64(0); h == nil; seed++ {
+		h = randomHistory(rand.New(rand.NewSource(seed)), true)
+		again := slices.ContainsFunc(lines[*histories.Send](h), func(s *histories.Send) bool { return s.ResendOf != nil })
+		if again || h.Head.Topics[0].Partitions < 2 || len(lines[*histories.Send](h)) < 12 || onePolled(rand.New(rand.NewSource(0)), h) == nil {
+			h = nil
+		}
+	}
+	sends := lines[*histories.Send](h)
+	middle := sends[len(sends)/2].Time
+	h.Body = slices.Insert[[]histories.Line, histories.Line](h.Body, 1,
+		&histories.FaultStart{ID: "isolate#1", Name: "isolate", Time: middle},
+		&histories.FaultEnd{ID: "isolate#1", Time: middle, Bit: true})
+	if v := check(t, h); v.Verdict != checker.Held {
+		t.Fatalf("the history to begin with is %s: %s", v.Verdict, v.Summary)
+	}
+	return h
+}
+
+func fault(h *histories.Memory) (*histories.FaultStart, *histories.FaultEnd) {
+	return lines[*histories.FaultStart](h)[0], lines[*histories.FaultEnd](h)[0]
+}
+
+func TestAFailedAssumptionMakesUnknownWhatRestsOnIt(t *testing.T) {
+	for _, c := range []struct {
+		rule, name string
+		breaks     func(h *histories.Memory)
+	}{
+		{"a history without its closing line was cut", checker.AssumeHistoryWhole, func(h *histories.Memory) {
+			h.Body = h.Body[:len(h.Body)-1]
+		}},
+		{"a completion without an invocation is malformed", checker.AssumeWellFormed, func(h *histories.Memory) {
+			h.Body = append(h.Body, &histories.SendReturn{OperationID: histories.OperationID{Process: "nobody"}})
+		}},
+		{"a record of this run below the log's end before the run was there at the start", checker.AssumeEmptyAtStart,
+			func(h *histories.Memory) { h.Head.Topics[0].Start = []int64{1000, 1000, 1000} }},
+		{"a rank that is missing in the middle is a send that is missing", checker.AssumeRanksGapless, func(h *histories.Memory) {
+			for _, s := range lines[*histories.Send](h) {
+				s.Rank *= 2
+			}
+		}},
+		{"a first rank other than 0 is a send that is missing", checker.AssumeRanksGapless, func(h *histories.Memory) {
+			for _, s := range lines[*histories.Send](h) {
+				s.Rank++
+			}
+		}},
+		{"a completion before its invocation is time that runs backwards", checker.AssumeTimesForward, func(h *histories.Memory) {
+			lines[*histories.SendReturn](h)[0].Time = -1
+		}},
+		{"a fault during which nothing was sent shows nothing", checker.AssumeAttemptedInFaults, func(h *histories.Memory) {
+			start, end := fault(h)
+			start.Time, end.Time = 1000, 1001
+		}},
+		{"without an acknowledgement before the first fault it is not known that anything worked", checker.AssumeAcknowledgedBefore,
+			func(h *histories.Memory) { s, _ := fault(h); s.Time = -1 }},
+		{"without an acknowledgement after the last fault it is not known that anything works", checker.AssumeAcknowledgedAfter,
+			func(h *histories.Memory) { _, e := fault(h); e.Time = 1000 }},
+		{"a kind of fault that never bit counts as not injected", checker.AssumeFaultsBit,
+			func(h *histories.Memory) { _, e := fault(h); e.Bit = false }},
+		{"a fresh client that was not acknowledged in time leaves open whether the cluster serves", checker.AssumeLastWrite,
+			func(h *histories.Memory) {
+				for _, r := range lines[*histories.SendReturn](h) {
+					if r.Process == "fresh" {
+						r.Error, r.Partition, r.Offset = "REQUEST_TIMED_OUT", histories.Unknown, histories.Unknown
+					}
+				}
+			}},
+		{"a final read that ended early leaves the log open", checker.AssumeFinalRead, func(h *histories.Memory) {
+			lines[*histories.FinalRead](h)[0].Error = "the leader went away"
+		}},
+		{"a second look that found another end leaves the log open", checker.AssumeFinalRead, func(h *histories.Memory) {
+			lines[*histories.FinalRead](h)[0].SecondLogEnd++
+			lines[*histories.FinalRead](h)[0].SecondHighWatermark++
+		}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			h := healthy(t)
+			c.breaks(h)
+			v := check(t, h)
+			a := assumption(t, v, c.name)
+			if a.Verdict != checker.AssumptionFailed || len(a.RestOn) == 0 || a.Detail == "" {
+				t.Fatalf("%s is %s (%s), and rests on it: %v", c.name, a.Verdict, a.Detail, a.RestOn)
+			}
+			for _, p := range v.Promises {
+				rests := slices.ContainsFunc(v.Assumptions, func(a checker.Assumption) bool {
+					return a.Verdict == checker.AssumptionFailed && slices.Contains(a.RestOn, p.Name)
+				})
+				if rests != (p.Verdict == checker.UnknownWord) {
+					t.Errorf("%s is %s (%s); it rests on what failed: %v", p.Name, p.Verdict, p.Reason, rests)
+				}
+			}
+			if v.Verdict != checker.UnknownWord {
+				t.Errorf("the whole is %s", v.Verdict)
+			}
+		})
+	}
+}
+
+func TestAnAssumptionThatTheFormatCannotSupportIsNotAskedFor(t *testing.T) {
+	h := healthy(t)
+	_, end := fault(h)
+	end.Bit = false
+	h.Head.Source = &histories.Source{Format: "other", NotApplicable: []string{checker.AssumeFaultsBit}}
+	v := check(t, h)
+	if a := assumption(t, v, checker.AssumeFaultsBit); a.Verdict != checker.AssumptionNotApplicable || v.Verdict != checker.Held {
+		t.Errorf("the assumption is %s, the whole %s (%s)", a.Verdict, v.Verdict, v.Summary)
+	}
+}
+
+// loseOne takes an acknowledged event out of the final log and out of every poll.
+func loseOne(t *testing.T, h *histories.Memory) string {
+	t.Helper()
+	for _, l := range lines[*histories.FinalRecords](h) {
+		event := l.Records.Records[0].Event
+		polled := slices.ContainsFunc(lines[*histories.PollReturn](h), func(p *histories.PollReturn) bool {
+			return slices.ContainsFunc(p.Records, func(rs histories.Records) bool {
+				return slices.ContainsFunc(rs.Records, func(r histories.Record) bool { return r.Event == event })
+			})
+		})
+		sends := slices.DeleteFunc(lines[*histories.Send](h), func(s *histories.Send) bool { return s.Event != event })
+		if event != "" && !polled && len(sends) == 1 && sends[0].Process != "fresh" {
+			remove(h, l)
+			return event
+		}
+	}
+	t.Fatal("no event of the history can be lost")
+	return ""
+}
+
+func TestTheWhole(t *testing.T) {
+	promise := func(v *checker.Verdict, name checker.Anomaly) string {
+		for _, p := range v.Promises {
+			if p.Name == name {
+				return p.Verdict
+			}
+		}
+		return ""
+	}
+	t.Run("a proven violation stands beside a failed assumption that could not have produced it", func(t *testing.T) {
+		h := healthy(t)
+		loseOne(t, h)
+		_, end := fault(h)
+		end.Bit = false
+		v := check(t, h)
+		if promise(v, checker.LostWrite) != checker.Violated || promise(v, checker.Duplicate) != checker.UnknownWord ||
+			v.Verdict != checker.Violated {
+			t.Errorf("lost-write is %s, duplicate %s, the whole %s", promise(v, checker.LostWrite), promise(v, checker.Duplicate), v.Verdict)
+		}
+	})
+	t.Run("a loss found in a history that was cut proves nothing", func(t *testing.T) {
+		h := healthy(t)
+		loseOne(t, h)
+		h.Body = h.Body[:len(h.Body)-1]
+		if v := check(t, h); promise(v, checker.LostWrite) != checker.UnknownWord || v.Anomalies[checker.LostWrite].Count != 1 {
+			t.Errorf("lost-write is %s", promise(v, checker.LostWrite))
+		}
+	})
+	t.Run("what lies in a partition that the final read left out is neither unseen nor lost", func(t *testing.T) {
+		h := healthy(t)
+		left := lines[*histories.FinalRead](h)[0].Partition
+		h.Body = slices.DeleteFunc(h.Body, func(l histories.Line) bool {
+			read, end := l.(*histories.FinalRead)
+			records, some := l.(*histories.FinalRecords)
+			return (end && read.Partition == left) || (some && records.Partition == left)
+		})
+		v := check(t, h)
+		if v.Verdict != checker.UnknownWord {
+			t.Errorf("the whole is %s: %s", v.Verdict, v.Summary)
+		}
+	})
+	t.Run("nothing attempted is unknown", func(t *testing.T) {
+		h := &histories.Memory{Head: healthy(t).Head, Body: []histories.Line{&histories.End{Reason: histories.EndFinished}}}
+		if v := check(t, h); v.Verdict != checker.UnknownWord {
+			t.Errorf("the whole is %s", v.Verdict)
+		}
+	})
+	t.Run("a lie is said above all else", func(t *testing.T) {
+		h := healthy(t)
+		start, _ := fault(h)
+		start.Lie = true
+		if v := check(t, h); !v.Planted || v.Verdict != checker.Held {
+			t.Errorf("planted %v, the whole %s", v.Planted, v.Verdict)
+		}
+	})
+	t.Run("what nothing on the cluster could break is not tested, and found all the same", func(t *testing.T) {
+		h := healthy(t)
+		h.Head.Cluster = &histories.Cluster{CannotBreak: []string{string(checker.LostWrite)}}
+		if v := check(t, h); promise(v, checker.LostWrite) != checker.NotTested || v.Verdict != checker.Held {
+			t.Errorf("lost-write is %s, the whole %s", promise(v, checker.LostWrite), v.Verdict)
+		}
+		loseOne(t, h)
+		if v := check(t, h); promise(v, checker.LostWrite) != checker.Violated {
+			t.Errorf("lost-write is %s though one is lost", promise(v, checker.LostWrite))
+		}
+	})
+}
+
+func TestAnExampleCarriesTheLifeOfItsEvent(t *testing.T) {
+	h := healthy(t)
+	event := loseOne(t, h)
+	send := lines[*histories.Send](h)[slices.IndexFunc(lines[*histories.Send](h), func(s *histories.Send) bool { return s.Event == event })]
+	at := slices.IndexFunc(h.Body, func(l histories.Line) bool { return l == histories.Line(send) })
+	h.Body = slices.Insert[[]histories.Line, histories.Line](h.Body, at+1, &histories.Attempt{Process: send.Process, Time: send.Time,
+		End: send.Time, Topic: send.Topic, Sends: []histories.Range{{First: send.Number, Last: send.Number}}, Answer: "NONE"})
+	v := check(t, h)
+	if len(v.Anomalies[checker.LostWrite].Examples) != 1 {
+		t.Fatalf("%d examples", len(v.Anomalies[checker.LostWrite].Examples))
+	}
+	x := v.Anomalies[checker.LostWrite].Examples[0]
+	var kinds []string
+	last := int64(-1)
+	for _, e := range x.Evidence {
+		kinds = append(kinds, e.What)
+		if e.Time == nil || *e.Time < last || e.Line < 2 || e.Text == "" {
+			t.Errorf("out of order or empty: %+v", e)
+			continue
+		}
+		last = *e.Time
+	}
+	if !slices.Equal(kinds, []string{"send", "attempt", "return"}) {
+		t.Errorf("the evidence is %v", kinds)
+	}
+}
+
+func TestAnExampleOfWhatWasReadShowsEveryReading(t *testing.T) {
+	h := healthy(t)
+	var read *histories.Record
+	for _, p := range lines[*histories.PollReturn](h) {
+		for _, rs := range p.Records {
+			read = &rs.Records[0]
+		}
+	}
+	if read == nil {
+		t.Fatal("nothing was polled")
+	}
+	read.Corrupt = "value"
+	v := check(t, h)
+	if len(v.Anomalies[checker.Corrupt].Examples) != 1 {
+		t.Fatalf("%d examples", len(v.Anomalies[checker.Corrupt].Examples))
+	}
+	var kinds []string
+	for _, e := range v.Anomalies[checker.Corrupt].Examples[0].Evidence {
+		kinds = append(kinds, e.What)
+	}
+	for _, kind := range []string{"send", "return", "poll", "final-read"} {
+		if !slices.Contains(kinds, kind) {
+			t.Errorf("the evidence lacks a %s: %v", kind, kinds)
+		}
+	}
+	if i := slices.Index(kinds, "final-read"); i >= 0 && i != len(kinds)-1 {
+		t.Errorf("the final read has no time and comes last: %v", kinds)
+	}
+}
