@@ -150,6 +150,24 @@ func (r *testRun) allPartitions() []histories.Partition {
 	return all
 }
 
+// arrived waits until the logs hold so many records: with acks=0 a producer is
+// closed before its last ones are there.
+func (r *testRun) arrived(count int64) {
+	r.Helper()
+	for {
+		var held int64
+		for _, p := range r.cluster.PartitionInfos(testTopic) {
+			held += p.HighWatermark
+		}
+		if held == count {
+			return
+		}
+		if !wait(r.context(), 5*time.Millisecond) {
+			r.Fatalf("the logs hold %d records, want %d", held, count)
+		}
+	}
+}
+
 func (r *testRun) finalRead(options FinalReadOptions) FinalReadSummary {
 	r.Helper()
 	options.Recorder, options.Connection, options.Partitions = r.recorder, r.connection, r.allPartitions()

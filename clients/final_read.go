@@ -171,7 +171,8 @@ func (r *finalReader) lookUntil(ctx context.Context, good func(ends) bool) map[h
 	for {
 		allGood := true
 		for p, e := range r.look(ctx) {
-			if before, known := found[p]; e.err == nil || !known || before.err != nil {
+			// A look that was cut short says less than the one before it.
+			if before, known := found[p]; e.err == nil || !known || (before.err != nil && ctx.Err() == nil) {
 				found[p] = e
 			}
 			allGood = allGood && good(e)

@@ -79,6 +79,7 @@ func TestEverySendIsRecordedAsItHappened(t *testing.T) {
 			if len(returned) != count {
 				t.Fatalf("%d operations", len(returned))
 			}
+			r.arrived(count)
 			if s := r.finalRead(FinalReadOptions{}); s.Complete != 4 || s.Records != count {
 				t.Fatalf("the final read is %+v", s)
 			}
