@@ -37,7 +37,8 @@ func (o Options) examples() int {
 // the verdict says so. The error is the reader's (an unreadable line, a file that
 // is gone), a *ConfigurationError, or the context's.
 //
-// Memory is about 150 bytes per send, and what a log record takes. Check may be
+// Memory is about 200 bytes per send, its log record included, and twice that while
+// the tables grow. Check may be
 // called concurrently on different histories.
 func Check(ctx context.Context, h histories.History, options Options) (*Verdict, error) {
 	s := newState(h.Header(), options)
