@@ -5,9 +5,7 @@ package checker_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -85,14 +83,8 @@ func ednMicroOperation(m neutralMicroOperation) string {
 }
 
 func TestJepsenCasesInTheirOwnNotation(t *testing.T) {
-	path := jepsenCases
-	if elsewhere := os.Getenv("ACKPROOF_CASES"); elsewhere != "" {
-		path = elsewhere
-	}
-	text, err := os.ReadFile(filepath.FromSlash(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the file of cases is not here (%s); ACKPROOF_CASES can point to it", path)
-	}
+	path := casesPath(t)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +96,7 @@ func TestJepsenCasesInTheirOwnNotation(t *testing.T) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	cases, err := histories.OpenNeutralCases(filepath.FromSlash(path))
+	cases, err := histories.OpenNeutralCases(path)
 	if err != nil {
 		t.Fatal(err)
 	}

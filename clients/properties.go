@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/ackproof/ackproof/histories"
 )
 
@@ -298,7 +300,7 @@ func unknownProperty(name string) error {
 	}
 	nearest, least := "", len(name)/2+1
 	for _, candidate := range append(PropertyNames(), slices.Sorted(maps.Keys(cannotSet))...) {
-		d := distance(name, candidate)
+		d := levenshtein.ComputeDistance(name, candidate)
 		if len(name) > 3 && strings.HasPrefix(candidate, name) {
 			d = 1 // cut short
 		}
@@ -307,25 +309,4 @@ func unknownProperty(name string) error {
 		}
 	}
 	return &UnknownPropertyError{Name: name, Nearest: nearest}
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

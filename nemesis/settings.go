@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/ackproof/ackproof/histories"
 )
 
@@ -209,7 +211,7 @@ func didYouMean(got string, words []string) string {
 		if len(got) >= shortestPrefix && strings.HasPrefix(strings.ToLower(w), strings.ToLower(got)) {
 			return fmt.Sprintf("; did you mean %q?", w)
 		}
-		if d := editDistance(strings.ToLower(got), strings.ToLower(w)); d < distance {
+		if d := levenshtein.ComputeDistance(strings.ToLower(got), strings.ToLower(w)); d < distance {
 			best, distance = w, d
 		}
 	}
@@ -217,25 +219,4 @@ func didYouMean(got string, words []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// editDistance counts the characters to insert, delete or replace between two words
-// (Levenshtein), in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
