@@ -17,12 +17,17 @@ func refuse() Fault {
 			errorName("error", "NOT_LEADER_OR_FOLLOWER",
 				"the error; one that a healthy broker could not answer with there is a lie"),
 			boolean("after", "false", "after the broker served it"),
+			duration("late", "20ms", "the other answers come so late, so that several requests are in flight"),
 		}, aimSettings("5")...),
 		Pauses: true,
 		lie:    lieOfRefusal,
 		aim: func(_ context.Context, env *Environment, s Settings) (Injection, error) {
 			code, after := s.errorCode("error").Code, s.is("after", "true")
-			return newWireFault(env, s, func(*wire.Exchange) wire.Decision { return wire.Refuse(env.ID, code, after) }), nil
+			w := newWireFault(env, s, func(*wire.Exchange) wire.Decision { return wire.Refuse(env.ID, code, after) })
+			// A client that has nothing else in flight when it is refused shows
+			// nothing: a broker in this process answers before the next batch is full.
+			w.between = wire.HoldBack("", wire.SideAnswer, s.duration("late"))
+			return w, nil
 		},
 	}
 }

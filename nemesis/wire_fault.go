@@ -55,6 +55,9 @@ type wireFault struct {
 	first  bool
 	// decide gives what becomes of a request that the fault acts on.
 	decide func(x *wire.Exchange) wire.Decision
+	// between is what becomes of the requests that are counted and not acted on, as
+	// long as any may still be. The zero value lets them pass.
+	between wire.Decision
 	// countsEffects: not every act takes effect, and took is called for those that
 	// do.
 	countsEffects bool
@@ -162,8 +165,11 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 		return wire.Pass()
 	}
 	w.seen++
-	if w.seen%w.every != 0 || (w.most > 0 && w.acted >= w.most) {
+	switch {
+	case w.most > 0 && w.acted >= w.most:
 		return wire.Pass()
+	case w.seen%w.every != 0:
+		return w.between
 	}
 	w.acted++
 	w.brokers[x.Broker]++
