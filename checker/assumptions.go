@@ -82,17 +82,21 @@ func failed(name string, rest []Anomaly, format string, args ...any) Assumption 
 	return Assumption{Name: name, Verdict: AssumptionFailed, Detail: fmt.Sprintf(format, args...), RestOn: rest}
 }
 
+// failedOverriding is failed for an assumption that could itself have produced what was
+// found: even a finding proves nothing then.
+func failedOverriding(name string, rest []Anomaly, format string, args ...any) Assumption {
+	a := failed(name, rest, format, args...)
+	a.overrides = true
+	return a
+}
+
 func (s *state) assumeWhole() Assumption {
 	onEnd := []Anomaly{LostWrite, Unseen, NotRecovered}
 	switch {
 	case s.cut != nil:
-		a := failed(AssumeHistoryWhole, onEnd, "%s", s.cut.Error())
-		a.overrides = true
-		return a
+		return failedOverriding(AssumeHistoryWhole, onEnd, "%s", s.cut.Error())
 	case s.end == nil && s.header.Source == nil:
-		a := failed(AssumeHistoryWhole, onEnd, "the history has no closing line: whoever recorded it was stopped or killed")
-		a.overrides = true
-		return a
+		return failedOverriding(AssumeHistoryWhole, onEnd, "the history has no closing line: whoever recorded it was stopped or killed")
 	case s.end != nil && s.end.Reason == histories.EndInterrupted:
 		return held(AssumeHistoryWhole, "the run was interrupted, healed and read to the end: %d lines", s.lines)
 	}
@@ -103,9 +107,7 @@ func (s *state) assumeWellFormed() Assumption {
 	if len(s.malformed) == 0 {
 		return held(AssumeWellFormed, "every completion has its invocation, every operation its own number")
 	}
-	a := failed(AssumeWellFormed, onLog, "%s", strings.Join(s.malformed, "; "))
-	a.overrides = true
-	return a
+	return failedOverriding(AssumeWellFormed, onLog, "%s", strings.Join(s.malformed, "; "))
 }
 
 // assumeEmpty: a log that was not empty is ignored up to its end before the run,
@@ -118,10 +120,8 @@ func (s *state) assumeEmpty() Assumption {
 				break
 			}
 			if r.event != foreign {
-				a := failed(AssumeEmptyAtStart, onLog, "%s held a record of this run at offset %d before the run began: %s",
+				return failedOverriding(AssumeEmptyAtStart, onLog, "%s held a record of this run at offset %d before the run began: %s",
 					s.logName(int32(index)), r.offset, s.eventName(r.event))
-				a.overrides = true
-				return a
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (s *state) assumeEmpty() Assumption {
 // assumeRanks: ranks of a producer and ordering key are 0, 1, 2 … in the history,
 // or a send is missing from it.
 func (s *state) assumeRanks() Assumption {
-	order := s.inSendOrder()
+	order, resent := s.inSendOrder(), s.resentBy()
 	for n, i := range order {
 		d, before := &s.sends[i], int64(-1)
 		if n > 0 && s.sameOrder(order[n-1], i) {
@@ -152,7 +152,7 @@ func (s *state) assumeRanks() Assumption {
 			return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost},
 				"%s gave rank %d of key %q twice", s.sessions[d.process].name, d.rank, s.keys.list[d.key])
 		}
-		if d.rank > before+1 && !s.resentBetween(d.process) {
+		if d.rank > before+1 && !resent[d.process] {
 			return failed(AssumeRanksGapless, []Anomaly{OrderViolation, LateGhost}, "%s has no send with rank %d of key %q",
 				s.sessions[d.process].name, before+1, s.keys.list[d.key])
 		}
@@ -160,25 +160,23 @@ func (s *state) assumeRanks() Assumption {
 	return held(AssumeRanksGapless, "the send order of every producer and key is known without a gap")
 }
 
-// resentBetween: ranks that resends took are not in the order of first sends.
-func (s *state) resentBetween(process uint32) bool {
+// resentBy gives the processes that sent an event again: ranks that resends took are
+// not in the order of first sends.
+func (s *state) resentBy() map[uint32]bool {
+	processes := make(map[uint32]bool)
 	for _, sends := range s.resends {
 		for _, i := range sends {
-			if s.sends[i].process == process {
-				return true
-			}
+			processes[s.sends[i].process] = true
 		}
 	}
-	return false
+	return processes
 }
 
 func (s *state) assumeTimes() Assumption {
 	if len(s.timesBackward) == 0 {
 		return held(AssumeTimesForward, "no operation completed before its invocation, no process went back in time")
 	}
-	a := failed(AssumeTimesForward, onTime, "%s", strings.Join(s.timesBackward, "; "))
-	a.overrides = true
-	return a
+	return failedOverriding(AssumeTimesForward, onTime, "%s", strings.Join(s.timesBackward, "; "))
 }
 
 func (s *state) assumeClock() Assumption {
