@@ -61,7 +61,7 @@ func (s *state) take(line histories.Line) {
 		s.takeFinalRead(l)
 	case *histories.End:
 		s.end = l
-	case *histories.ProducerClose, *histories.Note:
+	case *histories.ProducerClose, *histories.Note, *histories.ReplicaRecords, *histories.ReplicaRead:
 	default:
 		panic(fmt.Sprintf("checker: a kind of line that is not judged: %T", line))
 	}

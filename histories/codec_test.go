@@ -21,10 +21,11 @@ import (
 func allLines() []Line {
 	send, sendReturn, attempt := zeroSend, zeroSendReturn, zeroAttempt
 	finalRecords, finalRead := zeroFinalRecords, zeroFinalRead
+	replicaRecords, replicaRead := zeroReplicaRecords, zeroReplicaRead
 	return []Line{
 		&Producer{}, &ProducerClose{}, &Consumer{}, &ConsumerClose{}, &send, &sendReturn, &attempt, &Poll{},
 		&PollReturn{}, &PositionChange{}, &FaultStart{}, &FaultEnd{}, &ClusterEvent{}, &finalRecords, &finalRead,
-		&Note{}, &End{},
+		&replicaRecords, &replicaRead, &Note{}, &End{},
 	}
 }
 
@@ -221,6 +222,9 @@ func TestALineIsRefused(t *testing.T) {
 			`field "stated": want "ok", "fail" or "info", found "maybe"`},
 		{"whose record has no event", `{"line":"final-records","records":[[1]]}`, "found fewer elements"},
 		{"whose record has too much", `{"line":"final-records","records":[[1,"a","b","c"]]}`, "found more elements"},
+		{"whose record of a replica has too much", `{"line":"replica-records","records":[[1,"a","b","c","d"]]}`, "found more elements"},
+		{"whose record of a replica has no event", `{"line":"replica-records","records":[[1]]}`, "found fewer elements"},
+		{"whose digest is no text", `{"line":"replica-records","records":[[1,null,"",7]]}`, "want a text"},
 		{"whose record's event is a number", `{"line":"final-records","records":[[1,2]]}`, "want a text or null"},
 		{"whose range is open", `{"line":"attempt","process":"p","time":0,"end":0,"sends":[[1]]}`, "found fewer elements"},
 		{"whose range has three ends", `{"line":"attempt","process":"p","time":0,"end":0,"sends":[[1,2,3]]}`,

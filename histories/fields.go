@@ -119,6 +119,11 @@ var (
 		write:  writeRecords,
 		read:   readRecords,
 	}
+	replicaRecords = kind[[]ReplicaRecord]{
+		absent: func(v *[]ReplicaRecord) bool { return *v == nil },
+		write:  writeReplicaRecords,
+		read:   readReplicaRecords,
+	}
 	textList = list(text)
 	textMap  = kind[map[string]string]{
 		absent: func(v *map[string]string) bool { return *v == nil },
@@ -258,66 +263,122 @@ func readRange(d *decoder, r *Range) error {
 func writeRecords(w *jx.Writer, records *[]Record) {
 	w.ArrStart()
 	for i := range *records {
-		record := &(*records)[i]
 		if i > 0 {
 			w.Comma()
 		}
-		w.ArrStart()
-		w.Int64(record.Offset)
-		w.Comma()
-		if record.Event == "" {
-			w.Null()
-		} else {
-			writeText(w, record.Event)
-		}
-		if record.Corrupt != "" {
+		record := &(*records)[i]
+		writeRecord(w, record, record.Corrupt != "")
+		w.ArrEnd()
+	}
+	w.ArrEnd()
+}
+
+// writeReplicaRecords writes them in the same way, and [offset,"event","corrupt","digest"]
+// where there is a digest.
+func writeReplicaRecords(w *jx.Writer, records *[]ReplicaRecord) {
+	w.ArrStart()
+	for i := range *records {
+		if i > 0 {
 			w.Comma()
-			writeText(w, record.Corrupt)
+		}
+		record := &(*records)[i]
+		writeRecord(w, &record.Record, record.Corrupt != "" || record.Digest != "")
+		if record.Digest != "" {
+			w.Comma()
+			writeText(w, record.Digest)
 		}
 		w.ArrEnd()
 	}
 	w.ArrEnd()
 }
 
-// readRecords keeps the identities of all records in one string: a poll with
-// many records costs one allocation for them, not one each.
+// writeRecord begins the array of a record.
+func writeRecord(w *jx.Writer, record *Record, withCorrupt bool) {
+	w.ArrStart()
+	w.Int64(record.Offset)
+	w.Comma()
+	if record.Event == "" {
+		w.Null()
+	} else {
+		writeText(w, record.Event)
+	}
+	if withCorrupt {
+		w.Comma()
+		writeText(w, record.Corrupt)
+	}
+}
+
 func readRecords(d *decoder, records *[]Record) error {
 	*records = []Record{}
-	d.events, d.eventEnds = d.events[:0], d.eventEnds[:0]
-	err := d.array(func() error {
+	err := d.records(func() error {
 		*records = append(*records, Record{})
-		return readRecord(d, &(*records)[len(*records)-1])
+		return readRecord(d, &(*records)[len(*records)-1], nil)
 	})
+	d.eachEvent(err, func(i int, event string) { (*records)[i].Event = event })
+	return err
+}
+
+func readReplicaRecords(d *decoder, records *[]ReplicaRecord) error {
+	*records = []ReplicaRecord{}
+	err := d.records(func() error {
+		*records = append(*records, ReplicaRecord{})
+		record := &(*records)[len(*records)-1]
+		return readRecord(d, &record.Record, &record.Digest)
+	})
+	d.eachEvent(err, func(i int, event string) { (*records)[i].Event = event })
+	return err
+}
+
+// records calls f for every record of a list. The identities of all records are kept
+// in one string: a poll with many records costs one allocation for them, not one
+// each. See eachEvent.
+func (d *decoder) records(f func() error) error {
+	d.events, d.eventEnds = d.events[:0], d.eventEnds[:0]
+	return d.array(f)
+}
+
+// eachEvent gives the identities of the records that were just read, unless that
+// failed.
+func (d *decoder) eachEvent(err error, set func(i int, event string)) {
 	if err != nil {
-		return err
+		return
 	}
 	all, start := string(d.events), 0
 	for i, end := range d.eventEnds {
-		(*records)[i].Event = all[start:end]
+		set(i, all[start:end])
 		start = end
 	}
-	return nil
 }
 
-func readRecord(d *decoder, record *Record) error {
-	const shape = `[offset,"event"], [offset,null] or [offset,"event","corrupt"]`
+// readRecord reads one record; digest is nil where a record can have none.
+func readRecord(d *decoder, record *Record, digest *string) error {
+	const (
+		shape       = `[offset,"event"], [offset,null] or [offset,"event","corrupt"]`
+		withDigests = shape + ` or [offset,"event","corrupt","digest"]`
+	)
+	want := shape
+	if digest != nil {
+		want = withDigests
+	}
 	at := 0
-	err := d.array(func() error {
+	err := d.array(func() (err error) {
 		at++
-		switch at {
-		case 1:
+		switch {
+		case at == 1:
 			return readInteger(d, &record.Offset)
-		case 2:
+		case at == 2:
 			return d.event()
-		case 3:
-			corrupt, err := d.text(true)
-			record.Corrupt = corrupt
+		case at == 3:
+			record.Corrupt, err = d.text(true)
+			return err
+		case at == 4 && digest != nil:
+			*digest, err = d.text(false)
 			return err
 		}
-		return errors.New("want " + shape + ", found more elements")
+		return errors.New("want " + want + ", found more elements")
 	})
 	if err == nil && at < 2 {
-		return errors.New("want " + shape + ", found fewer elements")
+		return errors.New("want " + want + ", found fewer elements")
 	}
 	return err
 }

@@ -113,7 +113,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	header, sessions := section("Header", "Sessions"), section("Sessions", "Sends")
 	sends, attempts := section("Sends", "Attempts"), section("Attempts", "Polls")
 	polls, faults := section("Polls", "Faults"), section("Faults", "The final read")
-	final, end := section("The final read", "The end"), text[max(strings.Index(text, "\n### The end"), 0):]
+	final, replicas := section("The final read", "Replicas"), section("Replicas", "The end")
+	end := text[max(strings.Index(text, "\n### The end"), 0):]
 	described(t, header, headerFields)
 	described(t, header, clusterFields)
 	described(t, header, topicFields)
@@ -136,5 +137,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	described(t, faults, noteFields)
 	described(t, final, finalRecordsFields)
 	described(t, final, finalReadFields)
+	described(t, replicas, replicaRecordsFields)
+	described(t, replicas, replicaReadFields)
 	described(t, end, endFields)
 }

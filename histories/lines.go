@@ -333,6 +333,58 @@ type FinalRead struct {
 	Error string
 }
 
+// How one replica's log was read.
+const (
+	// SourceFetch: plain consumer fetches that this broker itself answered. They
+	// show its log up to its own high watermark.
+	SourceFetch = "fetch"
+	// SourceSegments: the segment files of the replica. They show all of its log.
+	SourceSegments = "segments"
+)
+
+// ReplicaRecord is one record as it lies in one replica's log.
+type ReplicaRecord struct {
+	Record
+	// Digest stands for the content of a record that its event does not stand for
+	// (a foreign, a corrupt, a control record): equal for equal content, different
+	// for different. Empty: the event stands for all of it.
+	Digest string
+}
+
+// ReplicaRecords are records of one replica's log of one partition, control records
+// included, in offset order. One read of a replica may spread over many lines.
+type ReplicaRecords struct {
+	Partition
+	// Replica is the broker's node id.
+	Replica int32
+	// Source: SourceFetch or SourceSegments.
+	Source string
+	// LeaderEpoch of the batches, or Unknown.
+	LeaderEpoch int32
+	Records     []ReplicaRecord
+}
+
+// ReplicaRead closes the read of one replica of one partition from one source. It
+// is taken after the final read. An offset that is not known is Unknown.
+type ReplicaRead struct {
+	Partition
+	Replica int32
+	Source  string
+	Time    int64
+	// LogStart is where this replica's log starts: as its fetch answers say, or the
+	// base offset of its first segment file.
+	LogStart int64
+	// HighWatermark is this replica's own (SourceFetch).
+	HighWatermark int64
+	// LogEnd is the offset after the last whole batch (SourceSegments), if the read
+	// got there.
+	LogEnd int64
+	// Position is the offset after the last record or batch read.
+	Position int64
+	// Error that ended the read early; empty: none. What was read before it stands.
+	Error string
+}
+
 // Note is something worth knowing that no other line can say.
 type Note struct {
 	Time int64
@@ -367,5 +419,7 @@ func (*FaultEnd) line()       {}
 func (*ClusterEvent) line()   {}
 func (*FinalRecords) line()   {}
 func (*FinalRead) line()      {}
+func (*ReplicaRecords) line() {}
+func (*ReplicaRead) line()    {}
 func (*Note) line()           {}
 func (*End) line()            {}

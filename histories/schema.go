@@ -28,6 +28,8 @@ const (
 	lineCluster        = "cluster"
 	lineFinalRecords   = "final-records"
 	lineFinalRead      = "final-read"
+	lineReplicaRecords = "replica-records"
+	lineReplicaRead    = "replica-read"
 	lineNote           = "note"
 	lineEnd            = "end"
 )
@@ -248,6 +250,28 @@ var finalReadFields = []field[FinalRead]{
 	newField("error", func(f *FinalRead) *string { return &f.Error }, text),
 }
 
+var replicaRecordsFields = []field[ReplicaRecords]{
+	newField("topic", func(r *ReplicaRecords) *string { return &r.Topic }, nameText),
+	newField("partition", func(r *ReplicaRecords) *int32 { return &r.Partition.Partition }, number32),
+	newField("replica", func(r *ReplicaRecords) *int32 { return &r.Replica }, number32),
+	newField("source", func(r *ReplicaRecords) *string { return &r.Source }, nameText),
+	newField("leader_epoch", func(r *ReplicaRecords) *int32 { return &r.LeaderEpoch }, number32),
+	newField("records", func(r *ReplicaRecords) *[]ReplicaRecord { return &r.Records }, replicaRecords),
+}
+
+var replicaReadFields = []field[ReplicaRead]{
+	newField("topic", func(r *ReplicaRead) *string { return &r.Topic }, nameText),
+	newField("partition", func(r *ReplicaRead) *int32 { return &r.Partition.Partition }, number32),
+	newField("replica", func(r *ReplicaRead) *int32 { return &r.Replica }, number32),
+	newField("source", func(r *ReplicaRead) *string { return &r.Source }, nameText),
+	must("time", func(r *ReplicaRead) *int64 { return &r.Time }, number64),
+	newField("log_start", func(r *ReplicaRead) *int64 { return &r.LogStart }, number64),
+	newField("high_watermark", func(r *ReplicaRead) *int64 { return &r.HighWatermark }, number64),
+	newField("log_end", func(r *ReplicaRead) *int64 { return &r.LogEnd }, number64),
+	newField("position", func(r *ReplicaRead) *int64 { return &r.Position }, number64),
+	newField("error", func(r *ReplicaRead) *string { return &r.Error }, text),
+}
+
 var noteFields = []field[Note]{
 	must("time", func(n *Note) *int64 { return &n.Time }, number64),
 	newField("text", func(n *Note) *string { return &n.Text }, text),
@@ -271,9 +295,15 @@ var (
 		Partition: Partition{Partition: Unknown}, LogStart: Unknown, HighWatermark: Unknown, LogEnd: Unknown,
 		LeaderEpoch: Unknown, Position: Unknown, SecondHighWatermark: Unknown, SecondLogEnd: Unknown,
 	}
+	zeroReplicaRecords = ReplicaRecords{Partition: Partition{Partition: Unknown}, Replica: Unknown, LeaderEpoch: Unknown}
+	zeroReplicaRead    = ReplicaRead{
+		Partition: Partition{Partition: Unknown}, Replica: Unknown, LogStart: Unknown, HighWatermark: Unknown,
+		LogEnd: Unknown, Position: Unknown,
+	}
 )
 
-// appendLine appends the JSON form of a line, without its line end.
+// appendLine appends the JSON form of a line, without its line end: here those that
+// make up a history's bulk.
 func appendLine(w *jx.Writer, l Line) bool {
 	switch l := l.(type) {
 	case *Send:
@@ -288,6 +318,16 @@ func appendLine(w *jx.Writer, l Line) bool {
 		writeLine(w, linePollReturn, pollReturnFields, l)
 	case *FinalRecords:
 		writeLine(w, lineFinalRecords, finalRecordsFields, l)
+	case *ReplicaRecords:
+		writeLine(w, lineReplicaRecords, replicaRecordsFields, l)
+	default:
+		return appendRareLine(w, l)
+	}
+	return true
+}
+
+func appendRareLine(w *jx.Writer, l Line) bool {
+	switch l := l.(type) {
 	case *Producer:
 		writeLine(w, lineProducer, producerFields, l)
 	case *ProducerClose:
@@ -306,6 +346,8 @@ func appendLine(w *jx.Writer, l Line) bool {
 		writeLine(w, lineCluster, clusterEventFields, l)
 	case *FinalRead:
 		writeLine(w, lineFinalRead, finalReadFields, l)
+	case *ReplicaRead:
+		writeLine(w, lineReplicaRead, replicaReadFields, l)
 	case *Note:
 		writeLine(w, lineNote, noteFields, l)
 	case *End:
@@ -333,6 +375,8 @@ var readers = map[string]func(*decoder) (Line, error){
 	lineCluster:        reader(clusterEventFields, ClusterEvent{}),
 	lineFinalRecords:   reader(finalRecordsFields, zeroFinalRecords),
 	lineFinalRead:      reader(finalReadFields, zeroFinalRead),
+	lineReplicaRecords: reader(replicaRecordsFields, zeroReplicaRecords),
+	lineReplicaRead:    reader(replicaReadFields, zeroReplicaRead),
 	lineNote:           reader(noteFields, Note{}),
 	lineEnd:            reader(endFields, End{}),
 }
