@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,8 +23,14 @@ const adminClientID = "ackproof-admin"
 
 // admin asks and changes a cluster through the admin protocol.
 type admin struct {
-	client *kadm.Client
-	inner  *kgo.Client
+	client    *kadm.Client
+	inner     *kgo.Client
+	bootstrap []string
+
+	mu sync.Mutex
+	// single are clients of one broker each, by its place in bootstrap.
+	single map[int]*kgo.Client
+	closed bool
 }
 
 // newAdmin makes an admin client of the cluster behind the addresses. It connects
@@ -39,10 +46,18 @@ func newAdmin(bootstrap []string) (*admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making an admin client of %v: %w", bootstrap, err)
 	}
-	return &admin{client: kadm.NewClient(inner), inner: inner}, nil
+	return &admin{client: kadm.NewClient(inner), inner: inner, bootstrap: bootstrap}, nil
 }
 
-func (a *admin) close() { a.inner.Close() }
+func (a *admin) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, client := range a.single {
+		client.Close()
+	}
+	a.inner.Close()
+}
 
 func (a *admin) createTopic(ctx context.Context, t Topic) error {
 	properties := make(map[string]*string, len(t.Properties))

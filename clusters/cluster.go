@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ackproof/ackproof/wire"
 )
@@ -77,6 +79,8 @@ type Leader struct {
 	Broker int32
 	// Epoch is the leader epoch, or -1 where it is not known.
 	Epoch int32
+	// Replicas and InSync are node ids; nil where there is no replication.
+	Replicas, InSync []int32
 }
 
 // NoLeader stands for the node id of a leader that does not exist.
@@ -141,7 +145,133 @@ type (
 		// that lost nothing are left out.
 		RestartLosingSuffix(ctx context.Context) ([]LostSuffix, error)
 	}
+
+	// ProcessMaster has a process for each broker, which can be killed, stopped,
+	// frozen and started again with its own log. Every method may be called again.
+	ProcessMaster interface {
+		// KillBroker sends SIGKILL and returns when the process is gone.
+		KillBroker(ctx context.Context, broker int32) error
+		// StopBroker lets the broker shut down in good order and returns when the
+		// process is gone.
+		StopBroker(ctx context.Context, broker int32) error
+		// StartBroker starts the process where it does not run, lets it go on where
+		// it is frozen, and returns when the broker answers.
+		StartBroker(ctx context.Context, broker int32) error
+		// PauseBroker freezes the process; its connections stay open.
+		PauseBroker(ctx context.Context, broker int32) error
+		// BrokerProcess says what the process is like now.
+		BrokerProcess(ctx context.Context, broker int32) (Process, error)
+		// Exits gives the brokers whose process ended though nobody asked for it.
+		Exits(ctx context.Context) ([]Exit, error)
+	}
+
+	// NetworkCutter can drop packets between the brokers, and between brokers and
+	// clients.
+	NetworkCutter interface {
+		// Cut drops the packets that any of the drops names, under a name, which is
+		// unique among the cuts that are on. After an error, Mend undoes what was
+		// done of it.
+		Cut(ctx context.Context, name string, drops []Drop) error
+		// Mend takes the cut away and returns when it is gone. One that is not
+		// there is no error.
+		Mend(ctx context.Context, name string) error
+		// Dropped gives how many packets the cut has dropped so far, by broker: in
+		// whose network namespace.
+		Dropped(ctx context.Context, name string) (map[int32]uint64, error)
+	}
+
+	// RoleTeller knows which broker has which role.
+	RoleTeller interface {
+		// Controller gives the active controller of the metadata quorum.
+		Controller(ctx context.Context) (int32, error)
+		// GroupCoordinator and TransactionCoordinator give who coordinates the group
+		// or the transactional id.
+		GroupCoordinator(ctx context.Context, group string) (int32, error)
+		TransactionCoordinator(ctx context.Context, transactionalID string) (int32, error)
+	}
+
+	// UncleanElector can let a replica that is not in sync become leader.
+	UncleanElector interface {
+		// ElectUnclean elects any living replica as the leader of a partition that has
+		// none, and gives who it is.
+		ElectUnclean(ctx context.Context, topic string, partition int32) (Leader, error)
+	}
+
+	// Timer knows how long the cluster takes to notice what happens to its brokers.
+	Timer interface {
+		// SessionTimeout is after which silence the controller gives a broker up;
+		// ReplicaLag after which lag a follower leaves the in-sync set.
+		SessionTimeout() time.Duration
+		ReplicaLag() time.Duration
+	}
+
+	// SegmentReader can read the segment files of a replica.
+	SegmentReader interface {
+		// Segments calls take with each segment file (as 00000000000000000000.log) of
+		// a replica of a partition, as long as take gives no error; in no order. The
+		// content ends with the call.
+		Segments(ctx context.Context, broker int32, topic string, partition int32,
+			take func(file string, content io.Reader) error) error
+	}
+
+	// Documenter can write down what the brokers were.
+	Documenter interface {
+		// Document writes each broker's log, configuration and version into the
+		// folder, which is there.
+		Document(ctx context.Context, folder string) error
+	}
 )
+
+// Process is what a broker's process is like.
+type Process struct {
+	Running, Paused bool
+	// Started is another one after each start.
+	Started string
+}
+
+// Exit is the end of a broker's process that nobody asked for.
+type Exit struct {
+	Broker   int32
+	ExitCode int
+	// OutOfMemory: the kernel killed it for the memory that it took.
+	OutOfMemory bool
+	// LastLines of its log.
+	LastLines string
+}
+
+// String says it in one line, without the log.
+func (e Exit) String() string {
+	why := fmt.Sprintf("with status %d", e.ExitCode)
+	if e.OutOfMemory {
+		why = "killed by the kernel for the memory that it took"
+	}
+	return fmt.Sprintf("broker %d ended by itself, %s", e.Broker, why)
+}
+
+// Directions of packets, seen from a broker.
+type Direction string
+
+// The directions.
+const (
+	Inbound  Direction = "in"
+	Outbound Direction = "out"
+)
+
+// Clients stands for everybody who is no broker.
+const Clients int32 = -1
+
+// Drop says which packets are dropped, in the network namespace of a broker.
+type Drop struct {
+	Broker    int32
+	Direction Direction
+	// Peer is the broker on the other side, or Clients.
+	Peer int32
+	// ReplicationOnly: only what belongs to connections that others made to this
+	// broker's listener for brokers, as followers do to fetch.
+	ReplicationOnly bool
+	// Percent of the packets that are dropped; 100: all.
+	Percent int
+}
 
 // LostSuffix is what a partition lost: the offsets from From, inclusive, to To,
 // exclusive.

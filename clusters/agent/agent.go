@@ -1,0 +1,96 @@
+// Package agent is what Ackproof runs inside a broker's containers: a small static
+// Linux program. It holds a network namespace open, cuts what a fault wants cut in
+// it, says how many packets were dropped, tries connections out, and starts a
+// broker. The program is embedded here, built and compressed, so that no toolchain
+// is needed where verify runs; its source is in the folder program, which alone knows
+// of nftables. Everything here is plain data.
+package agent
+
+// The commands of the program: its first argument.
+const (
+	// CommandHold waits for SIGTERM or SIGINT; it keeps a network namespace open.
+	CommandHold = "hold"
+	// CommandCut takes a Cut as JSON and puts it in force, all of it or nothing.
+	CommandCut = "cut"
+	// CommandMend takes the name of a cut and takes it away; one that is not there
+	// is no error.
+	CommandMend = "mend"
+	// CommandCuts prints the cuts that are in force: a list of InForce.
+	CommandCuts = "cuts"
+	// CommandProbe takes an address and a duration and prints a Probe: what a TCP
+	// connection to it came to.
+	CommandProbe = "probe"
+	// CommandListen takes an address, accepts connections there and closes them,
+	// until SIGTERM; for tests of what can be reached.
+	CommandListen = "listen"
+	// CommandBroker takes the path of a Broker as JSON, formats the storage where it
+	// is not formatted, and becomes the broker.
+	CommandBroker = "broker"
+)
+
+// Path is where the program lies in every container that has it.
+const Path = "/ackproof-agent"
+
+// Directions of packets, seen from the namespace.
+const (
+	In  = "in"
+	Out = "out"
+)
+
+// Rule drops packets. Its conditions hold together; the zero value of one means any.
+type Rule struct {
+	// Name of the rule, for its counter.
+	Name string `json:"name"`
+	// Direction is In or Out.
+	Direction string `json:"direction"`
+	// Peer is the other side's IPv4 address.
+	Peer string `json:"peer,omitempty"`
+	// LocalPort and PeerPort are TCP ports.
+	LocalPort uint16 `json:"local_port,omitempty"`
+	PeerPort  uint16 `json:"peer_port,omitempty"`
+	// Percent of the packets that are dropped, 1 to 100.
+	Percent int `json:"percent"`
+}
+
+// Cut is a set of rules that are put in force and taken away together. Cuts do not
+// know of each other: what one drops is dropped.
+type Cut struct {
+	// Name of the cut: letters, digits and "-"; unique in a namespace.
+	Name  string `json:"name"`
+	Rules []Rule `json:"rules"`
+}
+
+// InForce is a cut that is in force.
+type InForce struct {
+	Name string `json:"name"`
+	// Dropped counts packets by the rule's name.
+	Dropped map[string]uint64 `json:"dropped"`
+}
+
+// What a connection came to.
+const (
+	Connected = "connected"
+	Refused   = "refused"
+	TimedOut  = "timed-out"
+)
+
+// Probe is what one attempt to connect came to.
+type Probe struct {
+	Result string `json:"result"`
+	// Error is the system's words; empty where it connected.
+	Error string `json:"error,omitempty"`
+}
+
+// Broker says how a broker is started.
+type Broker struct {
+	// Libraries is the folder of Kafka's jars.
+	Libraries string `json:"libraries"`
+	// Options of the Java virtual machine.
+	Options []string `json:"options"`
+	// Properties is the path of the broker's properties file.
+	Properties string `json:"properties"`
+	// Data is log.dirs: one folder.
+	Data string `json:"data"`
+	// Format are the arguments of the storage tool after "format".
+	Format []string `json:"format"`
+}

@@ -1,0 +1,133 @@
+// Package engine is the container engine as Ackproof uses it: found and connected
+// to through testcontainers-go, and asked directly for what that has no words for
+// (kill, pause, volumes, files). Everything that it makes carries labels that say
+// which run it belongs to and who owns that run, so that what a run left that was
+// killed hard can be told from what is in use, and be removed.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
+)
+
+// Engine is a connection to a container engine. Its methods may be called
+// concurrently.
+type Engine struct {
+	client      *testcontainers.DockerClient
+	description Description
+}
+
+// Description says what the engine is.
+type Description struct {
+	// Address of the engine, as unix:///var/run/docker.sock.
+	Address string `json:"address"`
+	// System is the operating system that the engine runs on, in its own words.
+	System  string `json:"system"`
+	Version string `json:"version"`
+	// Kernel is the version of the kernel that the containers run on.
+	Kernel string `json:"kernel"`
+	// Architecture under Go's name, as amd64.
+	Architecture string `json:"architecture"`
+	CPUs         int    `json:"cpus"`
+	// Memory of the engine's machine, in bytes.
+	Memory int64 `json:"memory_bytes"`
+	// Reachable: the containers' own addresses can be connected to from here.
+	Reachable bool `json:"reachable"`
+	// LimitsMemory: a container's memory can be limited.
+	LimitsMemory bool `json:"limits_memory"`
+}
+
+// ErrNoEngine says that no container engine answers.
+var ErrNoEngine = errors.New("no container engine answers")
+
+// prepare sets up testcontainers-go, which reads its settings once: its reaper is an
+// image of its own that cannot be had without a registry, and we clean up by label;
+// and it would write to standard error.
+var prepare = sync.OnceFunc(func() {
+	_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // fails only for a bad name
+	log.SetDefault(log.NewNoopLogger())
+})
+
+// Open connects to the engine that testcontainers-go finds: DOCKER_HOST, its own
+// settings, or the usual sockets. ErrNoEngine, with what to do, where none answers.
+func Open(ctx context.Context) (*Engine, error) {
+	prepare()
+	connected, err := connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s): %v; start one (as Docker, or dockerd), or set DOCKER_HOST to where it "+
+			"listens; verify doctor says what is missing", ErrNoEngine, address(), err)
+	}
+	e := &Engine{client: connected}
+	if err := e.describe(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// connect turns the panic that testcontainers-go ends with where it finds no engine
+// into the error that it is.
+func connect(ctx context.Context) (connected *testcontainers.DockerClient, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return testcontainers.NewDockerClientWithOpts(ctx)
+}
+
+func address() string {
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		return "DOCKER_HOST=" + host
+	}
+	return "at the usual sockets, as " + client.DefaultDockerHost
+}
+
+func (e *Engine) describe(ctx context.Context) error {
+	answer, err := e.client.Client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return fmt.Errorf("asking the container engine what it is: %w", err)
+	}
+	info := answer.Info
+	e.description = Description{Address: e.client.DaemonHost(), System: info.OperatingSystem, Version: info.ServerVersion,
+		Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture), CPUs: info.NCPU, Memory: info.MemTotal,
+		LimitsMemory: info.MemoryLimit}
+	// A desktop engine runs its containers in a virtual machine, whose networks are
+	// not ours.
+	e.description.Reachable = runtime.GOOS == "linux" && strings.HasPrefix(e.description.Address, "unix://") &&
+		!strings.Contains(info.OperatingSystem, "Desktop")
+	return nil
+}
+
+// goArchitecture gives Go's name for what the kernel calls an architecture.
+func goArchitecture(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return machine
+}
+
+// Description says what the engine is.
+func (e *Engine) Description() Description { return e.description }
+
+// Ping says whether the engine answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	if _, err := e.client.Ping(ctx, client.PingOptions{}); err != nil {
+		return fmt.Errorf("the container engine at %s no longer answers: %w", e.description.Address, err)
+	}
+	return nil
+}
+
+// Close ends the connection. What runs goes on running.
+func (e *Engine) Close() error { return e.client.Close() }
