@@ -56,6 +56,10 @@ func (s *state) secondJudge(ctx context.Context, v *Verdict) {
 	}
 	judge := &v.SecondJudge
 	judge.Verdict = UnknownWord
+	if s.withoutTimes() {
+		judge.Detail = "the format " + s.header.Source.Format + " does not say when an event was sent"
+		return
+	}
 	if len(s.timesBackward) > 0 {
 		judge.Detail = "times run backwards"
 		return

@@ -275,9 +275,16 @@ func (s *state) silentOn(name Anomaly) bool {
 		return !s.hasFinalRead
 	case Corrupt:
 		return true // values are opaque there
+	case RealtimeOrderViolation, FutureRead:
+		return s.withoutTimes()
 	default:
 		return false
 	}
+}
+
+// withoutTimes: the source does not say when what was sent was sent.
+func (s *state) withoutTimes() bool {
+	return s.header.Source != nil && slices.Contains(s.header.Source.NotApplicable, AssumeTimesForward)
 }
 
 // failedFor gives the failed assumption that a promise rests on, an overriding

@@ -23,6 +23,9 @@ const (
 	FormatNative  = formatName
 	FormatJepsen  = "jepsen-edn"
 	FormatNeutral = "kafka-log-checker-case"
+	// FormatVerifiable is what Kafka's VerifiableProducer and VerifiableConsumer
+	// print.
+	FormatVerifiable = "kafka-verifiable-clients"
 )
 
 // File is a history that lies in a file. It is a History: Lines reads the file
@@ -37,6 +40,8 @@ type File struct {
 	open   func() (io.ReadCloser, error)
 	size   int64
 	memory *Memory // a history that is small enough to have been read at once
+	// verifiable is set for the lines of Kafka's verifiable clients.
+	verifiable *verifiableHistory
 	// unknown is what the header has and this program does not know, skipped the
 	// same of header and lines in the last reading.
 	unknown skipped
@@ -47,8 +52,9 @@ var _ History = (*File)(nil)
 
 // Open opens a history. What the file is, is seen from its content: a native
 // history (compressed by zstd or not), a history of Jepsen's Kafka workload
-// (EDN), a single case of the neutral JSON form. It reads the header only. The
-// error says what was found, and what is accepted.
+// (EDN), the lines of one of Kafka's verifiable clients (several of them are one
+// history: see OpenTogether), a single case of the neutral JSON form. It reads the
+// header only. The error says what was found, and what is accepted.
 func Open(path string) (*File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -89,8 +95,8 @@ func (f *File) Header() *Header { return f.header }
 // Name is the path that the file was opened by.
 func (f *File) Name() string { return f.name }
 
-// Format is the format that was recognised: FormatNative, FormatJepsen or
-// FormatNeutral.
+// Format is the format that was recognised: FormatNative, FormatJepsen,
+// FormatVerifiable or FormatNeutral.
 func (f *File) Format() string { return f.format }
 
 // Skipped is the number of lines of a kind that this program does not know,
@@ -113,6 +119,8 @@ func (f *File) Lines(ctx context.Context) iter.Seq2[Entry, error] {
 			f.memory.Lines(ctx)(yield)
 		case f.format == FormatJepsen:
 			f.jepsenLines(ctx, yield)
+		case f.verifiable != nil:
+			f.verifiableLines(ctx, yield)
 		default:
 			f.nativeLines(ctx, yield)
 		}
@@ -209,7 +217,8 @@ const maxHeader = 256 << 20
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 const accepted = "a history is an ackproof-history (JSON lines, plain or in zstd frames), " +
-	"a Jepsen Kafka history (EDN), or one case of the neutral JSON form"
+	"a Jepsen Kafka history (EDN), what Kafka's VerifiableProducer or VerifiableConsumer printed, " +
+	"or one case of the neutral JSON form"
 
 // recognise finds the file's format and reads its header.
 func (f *File) recognise(in *bufio.Reader) error {
@@ -245,12 +254,16 @@ func (f *File) recognise(in *bufio.Reader) error {
 }
 
 func (f *File) recogniseText(in *bufio.Reader, head []byte) error {
-	switch textKind(head) { //nolint:exhaustive // what is left is foreign
-	case kindJSON:
-		return f.readJSON(in)
-	case kindEDN:
+	kind := textKind(head)
+	switch {
+	case kind == kindEDN:
 		f.format, f.header = FormatJepsen, jepsenHeader(FormatJepsen)
 		return nil
+	case !bytes.HasPrefix(head, []byte(nativeStart)) && looksVerifiable(head):
+		f.format, f.header, f.verifiable = FormatVerifiable, verifiableHeader(), &verifiableHistory{files: []*File{f}}
+		return nil
+	case kind == kindJSON:
+		return f.readJSON(in)
 	}
 	return fmt.Errorf("%s; %s", describe(head), accepted)
 }

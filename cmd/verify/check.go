@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 type checkFlags struct {
 	producer, topicConfig string
 	json, verbose         bool
+	oneHistory            bool
 	examples              int
 }
 
@@ -30,11 +32,17 @@ func newCheckCommand(s streams) *cobra.Command {
 format (.jsonl or .jsonl.zst), a history of Jepsen's Kafka workload (EDN), or a case
 in the neutral form. What it is, is recognised by its content.
 
+What Apache Kafka's VerifiableProducer and VerifiableConsumer print is judged as well:
+save the standard output of each into a file of its own (VerifiableConsumer needs
+--verbose) and name all of them with --one-history, since the producers' files say what
+was sent and the consumers' what was read.
+
 A history that does not say how its producer was configured is judged only by what
 holds under every configuration; --producer and --topic-config supply the rest, and
 override what the history says.`,
 		Example: `  verify check verify-runs/2026-12-01T02-00-00-seed7
   verify check --producer acks=all,enable.idempotence=true history.edn
+  verify check --one-history --producer acks=all,enable.idempotence=true producer.log consumer.log
   verify check --json old.jsonl.zst | jq '.anomalies["lost-write"].instances'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -48,6 +56,8 @@ override what the history says.`,
 	c.Flags().StringVar(&f.topicConfig, "topic-config", "", "topic properties in force, as min.insync.replicas=2")
 	c.Flags().BoolVar(&f.json, "json", false, "print verdict.json (for several histories an array) on standard output")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "list every promise, assumption and fault")
+	c.Flags().BoolVar(&f.oneHistory, "one-history", false,
+		"put the files of VerifiableProducers and VerifiableConsumers together and give one verdict")
 	c.Flags().IntVar(&f.examples, "examples", 3, "examples of each anomaly with their whole evidence")
 	return c
 }
@@ -65,14 +75,15 @@ func (s streams) check(ctx context.Context, paths []string, f checkFlags) error 
 		return err
 	}
 	var verdicts []*checker.Verdict
-	for _, path := range paths {
-		v, err := checkPath(ctx, path, options)
+	sources := sourcesOf(ctx, paths, f.oneHistory)
+	for _, source := range sources {
+		v, err := source.check(ctx, options)
 		if err != nil {
 			return err
 		}
 		verdicts = append(verdicts, v)
 		if !f.json {
-			if err := s.writeVerdict(v, path, len(paths) > 1, f.verbose); err != nil {
+			if err := s.writeVerdict(v, source.name, len(sources) > 1, f.verbose); err != nil {
 				return err
 			}
 		}
@@ -85,24 +96,46 @@ func (s streams) check(ctx context.Context, paths []string, f checkFlags) error 
 	return statusOf(verdicts)
 }
 
-// checkPath judges one history. Whatever cannot be read is wrong input.
-func checkPath(ctx context.Context, path string, options checker.Options) (*checker.Verdict, error) {
-	history, err := runs.HistoryPath(path)
-	if err != nil {
+// source is a history that is to be judged.
+type source struct {
+	name string
+	open func() (*histories.File, error)
+}
+
+// sourcesOf makes a history of each path, or one of all. A name is what verify check is
+// to be given for it.
+func sourcesOf(ctx context.Context, paths []string, one bool) []source {
+	if one {
+		together := func() (*histories.File, error) { return histories.OpenTogether(ctx, paths...) }
+		return []source{{"--one-history " + strings.Join(paths, " "), together}}
+	}
+	var sources []source
+	for _, path := range paths {
+		sources = append(sources, source{path, func() (*histories.File, error) {
+			history, err := runs.HistoryPath(path)
+			if err != nil {
+				return nil, err
+			}
+			return histories.Open(history)
+		}})
+	}
+	return sources
+}
+
+// check judges a history. Whatever cannot be read is wrong input.
+func (h source) check(ctx context.Context, options checker.Options) (*checker.Verdict, error) {
+	var v *checker.Verdict
+	file, err := h.open()
+	if err == nil {
+		v, err = checker.Check(ctx, file, options)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("checking %s: interrupted", h.name)
+	case err != nil:
 		return nil, usageError{err}
 	}
-	file, err := histories.Open(history)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	v, err := checker.Check(ctx, file, options)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("checking %s: interrupted", path)
-		}
-		return nil, usageError{err}
-	}
-	v.History.Path = path
+	v.History.Path = h.name
 	return v, nil
 }
 
