@@ -37,6 +37,9 @@ type verifiableClient struct {
 
 	// Of a consumer: the highest value of each series.
 	highest map[verifiableSeries]highestValue
+
+	// lowest is the lowest offset of each partition that was acknowledged, or read.
+	lowest map[Partition]int64
 }
 
 type highestValue struct{ number, line, byte int64 }
@@ -96,7 +99,9 @@ const (
 	noteSilent   = "clients that completed nothing"
 	noteSentLess = "tool_data lines that tell of fewer values than there are"
 	noteNobody   = "consumers and no producer, so that all records are foreign (put the files together with --one-history)"
-	noteUnread   = "producers and no consumer, so that nothing was read (put the files together with --one-history)"
+	noteLate     = "partitions that no consumer read from their beginning (--reset-policy earliest, a new --group-id): " +
+		"what lies before counts as lost"
+	noteUnread = "producers and no consumer, so that nothing was read (put the files together with --one-history)"
 )
 
 // scanVerifiable reads all files once.
@@ -136,7 +141,7 @@ func scanVerifiable(ctx context.Context, files []*File) (*verifiableScan, error)
 
 func newVerifiableClient(f *File) *verifiableClient {
 	return &verifiableClient{file: f, name: filepath.Base(f.name), first: Unknown, sent: Unknown,
-		keyNumber: make(map[string]uint32), highest: make(map[verifiableSeries]highestValue)}
+		keyNumber: make(map[string]uint32), highest: make(map[verifiableSeries]highestValue), lowest: make(map[Partition]int64)}
 }
 
 // scan reads one file.
@@ -182,6 +187,7 @@ func (c *verifiableClient) scanLine(t *verifiableText, place string, notes verif
 	case nameToolData:
 		c.sent = v.sent
 	case nameRecord:
+		c.takeLowest(v)
 		c.takeHighest(t)
 	case nameCommitted:
 		if v.failed {
@@ -228,8 +234,11 @@ func (c *verifiableClient) complete(v *verifiableLine, place string, notes verif
 	if missing := n + 1 - int64(len(c.keys)); missing > 0 {
 		c.keys = append(c.keys, make([]uint32, missing)...)
 	}
-	if v.name == nameSuccess && v.offset < 0 {
+	switch {
+	case v.name == nameSuccess && v.offset < 0:
 		notes.add(noteNoOffset, place)
+	case v.name == nameSuccess:
+		c.takeLowest(v)
 	}
 	if c.keys[n] != 0 {
 		notes.add(noteAgain, place)
@@ -251,6 +260,13 @@ func (c *verifiableClient) keyOf(key optionalText) uint32 {
 		c.keyNumber[key.text] = number
 	}
 	return number
+}
+
+func (c *verifiableClient) takeLowest(v *verifiableLine) {
+	p := Partition{v.topic, int32(v.partition)}
+	if lowest, known := c.lowest[p]; !known || v.offset < lowest {
+		c.lowest[p] = v.offset
+	}
 }
 
 // takeHighest notes the highest value of each series that a consumer was given.
@@ -349,12 +365,39 @@ func (s *verifiableScan) conclude() {
 	}
 	// What was sent was sent at time zero, so before everything else.
 	s.zero = earliest - 1
+	s.noteLateConsumers()
 	for _, c := range s.clients {
 		switch {
 		case consumers == len(s.clients):
 			s.notes.add(noteNobody, c.name)
 		case consumers == 0 && c.role == roleProducer:
 			s.notes.add(noteUnread, c.name)
+		}
+	}
+}
+
+// noteLateConsumers notes the partitions whose first acknowledged records were read by
+// nobody. They may be lost, and mostly the consumers merely began too late.
+func (s *verifiableScan) noteLateConsumers() {
+	acknowledged, read := make(map[Partition]int64), make(map[Partition]int64)
+	for _, c := range s.clients {
+		lowest := acknowledged
+		if c.role == roleConsumer {
+			lowest = read
+		}
+		for p, offset := range c.lowest {
+			if known, found := lowest[p]; !found || offset < known {
+				lowest[p] = offset
+			}
+		}
+	}
+	byName := func(a, b Partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(acknowledged), byName) {
+		if first, found := read[p]; found && first > acknowledged[p] {
+			s.notes.add(noteLate, fmt.Sprintf("%s/%d, read from offset %d and acknowledged from %d", p.Topic, p.Partition, first,
+				acknowledged[p]))
 		}
 	}
 }
