@@ -38,8 +38,7 @@ type Description struct {
 }
 
 // Anomalies gives every anomaly that Check judges, the gravest first. The
-// definitions are those of the design, chapter 4. Replica divergence has its
-// place but no judge yet: no history records replicas.
+// definitions are those of the design, chapter 4.
 func Anomalies() []Description {
 	return []Description{
 		{LostWrite, "an acknowledged event is in the log",

@@ -26,6 +26,7 @@ const (
 	AssumeFaultsBit          = "faults-bit"
 	AssumeLastWrite          = "last-write-to-each-partition-succeeded"
 	AssumeFinalRead          = "final-read-complete"
+	AssumeReplicasRead       = "replicas-read"
 )
 
 // The verdicts of an assumption.
@@ -62,7 +63,7 @@ func (s *state) assumptions() []Assumption {
 		s.assumeWhole(), s.assumeWellFormed(), s.assumeEmpty(), s.assumeRanks(), s.assumeTimes(), s.assumeClock(),
 	}
 	all = append(all, s.assumeAboutFaults()...)
-	all = append(all, s.assumeLastWrite(), s.assumeFinalRead())
+	all = append(all, s.assumeLastWrite(), s.assumeFinalRead(), s.assumeReplicas())
 	if s.header.Source == nil {
 		return all
 	}

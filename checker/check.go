@@ -53,6 +53,7 @@ func Check(ctx context.Context, h histories.History, options Options) (*Verdict,
 	f.judgeOrder()
 	f.judgeRealtime()
 	f.judgeReads()
+	f.judgeReplicas()
 	f.judgeRecovery()
 	v := f.verdict()
 	if !options.WithoutSecondJudge {

@@ -55,13 +55,25 @@ func (s *state) take(line histories.Line) {
 		s.takeFaultEnd(l)
 	case *histories.ClusterEvent:
 		s.cluster = append(s.cluster, l)
+	case *histories.End:
+		s.end = l
+	case *histories.ProducerClose, *histories.Note:
+	default:
+		s.takeLog(line)
+	}
+}
+
+// takeLog takes what was read of the logs in the end.
+func (s *state) takeLog(line histories.Line) {
+	switch l := line.(type) {
 	case *histories.FinalRecords:
 		s.takeFinalRecords(l)
 	case *histories.FinalRead:
 		s.takeFinalRead(l)
-	case *histories.End:
-		s.end = l
-	case *histories.ProducerClose, *histories.Note, *histories.ReplicaRecords, *histories.ReplicaRead:
+	case *histories.ReplicaRecords:
+		s.takeReplicaRecords(l)
+	case *histories.ReplicaRead:
+		s.takeReplicaRead(l)
 	default:
 		panic(fmt.Sprintf("checker: a kind of line that is not judged: %T", line))
 	}

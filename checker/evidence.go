@@ -20,7 +20,7 @@ type Evidence struct {
 	// Time in nanoseconds since the start of the run; absent where the line has
 	// none of its own (the final read's).
 	Time *int64 `json:"time,omitempty"`
-	// What it is: send, return, attempt, poll, final-read.
+	// What it is: send, return, attempt, poll, final-read, replica-read.
 	What string `json:"what"`
 	Text string `json:"text"`
 }
@@ -33,6 +33,8 @@ const evidenceLimit = 48
 type gatherer struct {
 	events     map[string][]*Example
 	operations map[histories.OperationID][]*Example
+	// replicas holds the examples of replica divergence, by partition.
+	replicas map[histories.Partition][]*Example
 	// sends of the events, once their lines were met.
 	sends map[histories.OperationID]string
 	// byProcess holds the operation numbers of sends, for the attempts.
@@ -44,13 +46,19 @@ func (s *state) gatherEvidence(ctx context.Context, h histories.History, v *Verd
 	g := &gatherer{
 		events: make(map[string][]*Example), operations: make(map[histories.OperationID][]*Example),
 		sends: make(map[histories.OperationID]string), byProcess: make(map[string][]int64),
+		replicas: make(map[histories.Partition][]*Example),
 	}
-	for _, part := range v.Anomalies {
+	for name, part := range v.Anomalies {
 		for i := range part.Examples {
-			g.want(s, &part.Examples[i])
+			x := &part.Examples[i]
+			g.want(s, x)
+			if name == ReplicaDivergence {
+				p := histories.Partition{Topic: x.Topic, Partition: x.Partition}
+				g.replicas[p] = append(g.replicas[p], x)
+			}
 		}
 	}
-	if len(g.events) == 0 && len(g.operations) == 0 {
+	if len(g.events) == 0 && len(g.operations) == 0 && len(g.replicas) == 0 {
 		return nil
 	}
 	for entry, err := range h.Lines(ctx) {
@@ -121,6 +129,26 @@ func (g *gatherer) take(entry histories.Entry) {
 			x.prove(entry.Number, nil, "final-read", "the final read found %s at %s/%d offset %d%s", r.Event,
 				l.Topic, l.Partition.Partition, r.Offset, epochText(l.LeaderEpoch))
 		})
+	case *histories.ReplicaRecords:
+		g.takeReplicaRecords(entry.Number, l)
+	case *histories.ReplicaRead:
+		for _, x := range g.replicas[l.Partition] {
+			x.prove(entry.Number, nil, "replica-read", "the log of replica %d (%s) was read from %d to %d%s", l.Replica, l.Source,
+				l.LogStart, l.Position, quoted(l.Error))
+		}
+	}
+}
+
+// takeReplicaRecords proves what a replica holds at an example's offset; that it holds
+// nothing there shows in how far it was read.
+func (g *gatherer) takeReplicaRecords(number int64, l *histories.ReplicaRecords) {
+	for _, x := range g.replicas[l.Partition] {
+		for i := range l.Records {
+			if r := &l.Records[i]; r.Offset == x.Offset {
+				x.prove(number, nil, "replica-read", "replica %d (%s) holds %s at %s/%d offset %d%s", l.Replica, l.Source,
+					recordName(r), l.Topic, l.Partition.Partition, r.Offset, epochText(l.LeaderEpoch))
+			}
+		}
 	}
 }
 

@@ -298,6 +298,11 @@ func (w *world) finish() {
 	for p := range w.partitions {
 		w.read(p)
 	}
+	if w.chance(2) {
+		for p := range w.partitions {
+			w.readReplicas(p)
+		}
+	}
 	w.say(&histories.End{Time: w.now, Reason: histories.EndFinished})
 }
 
@@ -311,6 +316,48 @@ func (w *world) read(p int32) {
 	}
 	w.say(&histories.FinalRead{Partition: at(p), Isolation: histories.ReadUncommitted, Time: w.now, HighWatermark: end, LogEnd: end,
 		Position: end, SecondHighWatermark: end, SecondLogEnd: end, SecondAfterMs: 1000, LeaderEpoch: w.epochs[p]})
+}
+
+// readReplicas writes the reads of a partition's three replicas, a line per record: one
+// may lag, one may have lost its oldest records to retention.
+func (w *world) readReplicas(p int32) {
+	end := w.logs[p][len(w.logs[p])-1].record.Offset + 1
+	for replica := int32(1); replica <= 3; replica++ {
+		for _, source := range []string{histories.SourceFetch, histories.SourceSegments} {
+			read := histories.ReplicaRead{Partition: at(p), Replica: replica, Source: source, Time: w.now,
+				HighWatermark: histories.Unknown, LogEnd: histories.Unknown, Position: end}
+			if w.chance(4) {
+				read.LogStart = w.Int63n(end/2 + 1)
+			}
+			switch {
+			case source == histories.SourceSegments && w.chance(2):
+				continue
+			case source == histories.SourceSegments:
+				read.LogEnd = end
+			case w.chance(4):
+				read.Position = end/2 + 1
+				fallthrough
+			default:
+				read.HighWatermark = read.Position
+			}
+			w.sayReplica(read, w.logs[p])
+		}
+	}
+}
+
+func (w *world) sayReplica(read histories.ReplicaRead, log []oracleRecord) {
+	for _, r := range log {
+		if r.record.Offset < read.LogStart || r.record.Offset >= read.Position {
+			continue
+		}
+		record := histories.ReplicaRecord{Record: r.record}
+		if record.Event == "" {
+			record.Digest = "a digest"
+		}
+		w.say(&histories.ReplicaRecords{Partition: r.at, Replica: read.Replica, Source: read.Source, LeaderEpoch: r.epoch,
+			Records: []histories.ReplicaRecord{record}})
+	}
+	w.say(&read)
 }
 
 // lines gives all lines of one kind.
@@ -580,6 +627,32 @@ var wrongs = []func(*rand.Rand, *histories.Memory){
 			again := *l
 			again.Number += 1000
 			before(r, h, &again)
+		}
+	},
+	func(r *rand.Rand, h *histories.Memory) { // a replica lacks a record
+		if l, some := pick(r, lines[*histories.ReplicaRecords](h)); some {
+			remove(h, l)
+		}
+	},
+	func(r *rand.Rand, h *histories.Memory) { // a replica holds another record
+		if l, some := pick(r, lines[*histories.ReplicaRecords](h)); some {
+			record := &l.Records[0]
+			record.Event, record.Digest = someEvent(r, h), []string{"", "a digest", "another"}[r.Intn(3)]
+			record.Corrupt = []string{"", "value"}[r.Intn(2)]
+		}
+	},
+	func(r *rand.Rand, h *histories.Memory) { // the read of a replica ended early, or says other figures
+		l, some := pick(r, lines[*histories.ReplicaRead](h))
+		if !some {
+			return
+		}
+		figure := []*int64{&l.Position, &l.LogStart, &l.HighWatermark, &l.LogEnd}[r.Intn(4)]
+		*figure = int64(r.Intn(10)) - 1
+		l.Error = []string{"", "the broker went away"}[r.Intn(2)]
+	},
+	func(r *rand.Rand, h *histories.Memory) { // the read of a replica was not closed
+		if l, some := pick(r, lines[*histories.ReplicaRead](h)); some {
+			remove(h, l)
 		}
 	},
 	func(r *rand.Rand, h *histories.Memory) { // a position nobody asked for is forgotten

@@ -42,6 +42,8 @@ type partitionLog struct {
 	// that was not finished found is kept in unfinished.
 	evidenceOnly bool
 	unfinished   []place
+	// replicas are the reads of its replicas.
+	replicas []*replicaLog
 }
 
 // start is the first offset that the final log still has.

@@ -8,6 +8,7 @@ package checker_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -103,6 +104,7 @@ func consult(h *histories.Memory) *oracle {
 	o.impossible()
 	o.wrongPlace()
 	o.positions()
+	o.replicas()
 	o.recovery()
 	o.count()
 	for name := range o.found {
@@ -437,14 +439,15 @@ func (o *oracle) loss() {
 			continue
 		}
 		lost, unseen := false, false
+		hidden := map[histories.Partition]bool{}
 		for _, s := range o.sendsOf(event) {
 			if s.outcome != histories.OutcomeOK {
 				continue
 			}
 			l, u := o.missing(s)
 			lost, unseen = lost || l, unseen || u
-			if at, known := s.home(); u && known && !lost {
-				accounted[at] = true
+			if at, known := s.home(); u && known {
+				hidden[at] = true
 			}
 		}
 		switch {
@@ -452,6 +455,7 @@ func (o *oracle) loss() {
 			o.say(checker.LostWrite, "%s", event)
 		case unseen:
 			o.say(checker.Unseen, "%s", event)
+			maps.Copy(accounted, hidden)
 		}
 	}
 	for _, at := range o.partitions() {
@@ -941,6 +945,88 @@ func (o *oracle) steppedOver(at histories.Partition, due, offset int64) (lowest 
 		}
 	}
 	return lowest, some
+}
+
+// oracleReplica is one read of one replica: its closing line, and what it found.
+type oracleReplica struct {
+	*histories.ReplicaRead
+	records map[int64]histories.ReplicaRecord
+}
+
+// replicaReads gives the reads of a partition's replicas that were closed.
+func (o *oracle) replicaReads(at histories.Partition) []oracleReplica {
+	var reads []oracleReplica
+	for _, l := range o.body {
+		end, ok := l.(*histories.ReplicaRead)
+		if !ok || end.Partition != at {
+			continue
+		}
+		read := oracleReplica{end, map[int64]histories.ReplicaRecord{}}
+		for _, l := range o.body {
+			some, ok := l.(*histories.ReplicaRecords)
+			if !ok || some.Partition != at || some.Replica != end.Replica || some.Source != end.Source {
+				continue
+			}
+			for _, r := range some.Records {
+				read.records[r.Offset] = r
+			}
+		}
+		reads = append(reads, read)
+	}
+	return reads
+}
+
+// replicas: between the highest log start and the lowest high watermark two replicas
+// hold different records, or one lacks one; above that the segment files alone are
+// asked, where the cluster is whole and the final read complete.
+func (o *oracle) replicas() {
+	whole := false
+	for _, l := range o.body {
+		if e, ok := l.(*histories.ClusterEvent); ok {
+			whole = e.What == histories.ClusterWhole
+		}
+	}
+	for _, at := range o.partitions() {
+		reads := o.replicaReads(at)
+		starts, shown, ends := []int64{0}, []int64{}, []int64{}
+		for _, r := range reads {
+			starts, shown, ends = append(starts, r.LogStart), append(shown, r.HighWatermark), append(ends, r.LogEnd)
+		}
+		if f := o.ends[at]; f != nil {
+			starts, shown = append(starts, f.LogStart), append(shown, f.HighWatermark)
+		}
+		high, stored := lowest(shown), int64(0)
+		if whole && o.complete(at) {
+			stored = lowest(ends)
+		}
+		for offset := slices.Max(starts); offset < max(high, stored); offset++ {
+			o.replicasAt(at, reads, offset, offset < high)
+		}
+	}
+}
+
+// lowest of the offsets that are known; 0: none is.
+func lowest(offsets []int64) int64 {
+	slices.Sort(offsets)
+	for _, o := range offsets {
+		if o >= 0 {
+			return o
+		}
+	}
+	return 0
+}
+
+func (o *oracle) replicasAt(at histories.Partition, reads []oracleReplica, offset int64, shown bool) {
+	different := map[string]bool{}
+	for _, r := range reads {
+		if offset < r.Position && (shown || r.Source == histories.SourceSegments) {
+			record, holds := r.records[offset]
+			different[fmt.Sprint(holds, record)] = true
+		}
+	}
+	if len(different) > 1 {
+		o.say(checker.ReplicaDivergence, "%v", oraclePlace{at, offset})
+	}
 }
 
 // recovery: the cluster never became whole, or a fresh client got nothing through

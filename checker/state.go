@@ -86,6 +86,7 @@ type state struct {
 	options Options
 
 	keys, topics, errors, clocks *names
+	contents                     *names // of records in replicas that no event stands for
 
 	ids     *identities
 	events  []event
@@ -162,7 +163,7 @@ type corruptRecord struct {
 func newState(header *histories.Header, options Options) *state {
 	s := &state{
 		header: header, options: options,
-		keys: newNames(), topics: newNames(), errors: newNames(), clocks: newNames(),
+		keys: newNames(), topics: newNames(), errors: newNames(), clocks: newNames(), contents: newNames(),
 		ids: newIdentities(), resends: make(map[uint32][]uint32),
 		early:  make(map[uint32][]earlyRead),
 		copies: make(map[uint32][]copyPlace), groups: make(map[orderGroup]uint32),

@@ -63,9 +63,6 @@ func TestTwins(t *testing.T) {
 		})
 	}
 	for _, d := range checker.Anomalies() {
-		if d.Name == checker.ReplicaDivergence {
-			continue // no line of a history speaks of replicas yet
-		}
 		if !seen[d.Name][checker.Violated] || !seen[d.Name][checker.Held] {
 			t.Errorf("%s has no pair of twins: %v", d.Name, seen[d.Name])
 		}

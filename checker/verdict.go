@@ -211,7 +211,7 @@ func weight(promised *bool) int {
 func (f *findings) judgePromise(d Description, part *AnomalyPart, assumptions []Assumption) PromiseVerdict {
 	p := PromiseVerdict{Name: d.Name, Promise: d.Promise}
 	reason := f.state.reasonFor(d.Name, part)
-	weak := failedFor(d.Name, assumptions)
+	weak, untested := failedFor(d.Name, assumptions), f.untested(d.Name, part)
 	switch {
 	case part.Promised != nil && !*part.Promised:
 		p.Verdict = NotPromised
@@ -226,10 +226,8 @@ func (f *findings) judgePromise(d Description, part *AnomalyPart, assumptions []
 		p.Verdict, p.Reason = UnknownWord, reason
 	case part.Count > 0:
 		p.Verdict, p.Reason = Violated, reason
-	case f.state.cannotBreak(d.Name):
-		p.Verdict, p.Reason = NotTested, "nothing on this cluster could have broken it"
-	case f.state.silentOn(d.Name) && part.Undecided == 0:
-		p.Verdict, p.Reason = NotTested, "nothing in this history speaks of it"
+	case untested != "":
+		p.Verdict, p.Reason = NotTested, untested
 	case weak != nil:
 		p.Verdict, p.Reason = UnknownWord, "rests on "+weak.Name+", which failed: "+weak.Detail
 	case part.Undecided > 0:
@@ -241,6 +239,20 @@ func (f *findings) judgePromise(d Description, part *AnomalyPart, assumptions []
 		p.Verdict, p.Reason = Held, reason
 	}
 	return p
+}
+
+// untested says why an anomaly of which nothing was found could not have been; empty:
+// it could.
+func (f *findings) untested(name Anomaly, part *AnomalyPart) string {
+	switch {
+	case f.state.cannotBreak(name):
+		return "nothing on this cluster could have broken it"
+	case name == ReplicaDivergence && !f.state.replicasWereRead():
+		return "no replica was read"
+	case f.state.silentOn(name) && part.Undecided == 0:
+		return "nothing in this history speaks of it"
+	}
+	return ""
 }
 
 // reasonFor gives the table's reason, for the configuration that the first
@@ -256,9 +268,6 @@ func (s *state) reasonFor(name Anomaly, part *AnomalyPart) string {
 }
 
 func (s *state) cannotBreak(name Anomaly) bool {
-	if name == ReplicaDivergence {
-		return true // no line of a history speaks of replicas yet
-	}
 	return s.header.Cluster != nil && slices.Contains(s.header.Cluster.CannotBreak, string(name))
 }
 
