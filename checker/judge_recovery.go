@@ -22,14 +22,18 @@ type freshSends struct {
 
 func (f *findings) judgeRecovery() {
 	s := f.state
+	hindered := s.hindered()
+	if hindered != "" {
+		f.cannotTell(NotRecovered, hindered)
+	}
 	for _, c := range s.cluster {
-		if c.What == histories.ClusterNotWhole {
+		if c.What == histories.ClusterNotWhole && hindered == "" {
 			f.add(NotRecovered, -1, histories.Unknown, nil, nil,
 				"every fault was undone, and the cluster did not become whole within the limit: %s", c.Detail)
 		}
 	}
 	for log, fresh := range s.freshByLog() {
-		if fresh.acknowledged {
+		if fresh.acknowledged || hindered != "" {
 			continue
 		}
 		d := &s.sends[s.events[fresh.event].first-1]
@@ -41,6 +45,23 @@ func (f *findings) judgeRecovery() {
 			"the cluster said that it is whole, and for %d s no send of a fresh client to %s was acknowledged",
 			(fresh.last-fresh.first)/1e9, s.logName(log))
 	}
+}
+
+// hindered says what kept the cluster from recovering that is no fault of its own: a
+// process that does not run, a fault that is still on; "": nothing did.
+func (s *state) hindered() string {
+	notHealed := ""
+	for _, c := range s.cluster {
+		switch c.What {
+		case histories.ClusterBrokerExited:
+			return "a cluster recovers where every process runs, and " + c.Detail
+		case histories.ClusterNotHealed:
+			notHealed = "a cluster recovers once every fault is undone, and one could not be: " + c.Detail
+		case histories.ClusterHealed: // tried again
+			notHealed = ""
+		}
+	}
+	return notHealed
 }
 
 // freshByLog gathers the sends of fresh sessions by the partition asked for.

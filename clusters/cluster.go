@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -207,11 +206,9 @@ type (
 
 	// SegmentReader can read the segment files of a replica.
 	SegmentReader interface {
-		// Segments calls take with each segment file (as 00000000000000000000.log) of
-		// a replica of a partition, as long as take gives no error; in no order. The
-		// content ends with the call.
-		Segments(ctx context.Context, broker int32, topic string, partition int32,
-			take func(file string, content io.Reader) error) error
+		// CopySegments copies the segment files of a replica of a partition (as
+		// 00000000000000000000.log) into a folder, which is there.
+		CopySegments(ctx context.Context, broker int32, topic string, partition int32, folder string) error
 	}
 
 	// Documenter can write down what the brokers were.

@@ -204,20 +204,31 @@ func (c *Containers) Document(ctx context.Context, folder string) error {
 	return errors.Join(documented, c.admin.documentProperties(ctx, folder, c.description.Brokers))
 }
 
-// Segments calls take with each segment file of a replica.
-func (c *Containers) Segments(ctx context.Context, broker int32, topic string, partition int32,
-	take func(file string, content io.Reader) error) error {
+// CopySegments copies the segment files of a replica into a folder.
+func (c *Containers) CopySegments(ctx context.Context, broker int32, topic string, partition int32, folder string) error {
 	node, err := c.node(broker)
 	if err != nil {
 		return err
 	}
-	folder := fmt.Sprintf("%s/%s-%d", dataFolder, topic, partition)
-	return c.engine.Files(ctx, node.broker, folder, func(file string, content io.Reader) error {
+	from := fmt.Sprintf("%s/%s-%d", dataFolder, topic, partition)
+	return c.engine.Files(ctx, node.broker, from, func(file string, content io.Reader) error {
 		if filepath.Ext(file) != ".log" {
 			return nil
 		}
-		return take(file, content)
+		return save(filepath.Join(folder, file), content)
 	})
+}
+
+func save(path string, content io.Reader) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("copying a segment: %w", err)
+	}
+	_, err = io.Copy(file, content)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("copying a segment to %s: %w", path, err)
+	}
+	return nil
 }
 
 // execute runs a command of the agent in the broker's namespace and reads what it

@@ -289,8 +289,13 @@ const (
 	ClusterWhole = "whole"
 	// ClusterNotWhole: it did not become whole within the limit.
 	ClusterNotWhole = "not-whole"
+	// ClusterNotHealed: a fault could not be undone.
+	ClusterNotHealed = "not-healed"
 	// ClusterLeader: a partition's leader changed.
 	ClusterLeader = "leader"
+	// ClusterBrokerExited: a broker's process ended though nobody asked for it, and
+	// does not run.
+	ClusterBrokerExited = "broker-exited"
 )
 
 // ClusterEvent is something that the runner learnt about the cluster.

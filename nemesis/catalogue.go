@@ -4,21 +4,39 @@ package nemesis
 
 import "slices"
 
-// catalogue does not change.
-var catalogue = []Fault{
-	lostResponse(),
-	cutBefore(),
-	refuse(),
-	holdBack(),
-	moveLeader(),
-	brokerLeave(),
+// catalogue does not change once it is made; functions that faults are made of look
+// into it, so that it is made when the program starts.
+var catalogue []Fault
 
-	acknowledgeUnwritten(),
-	writeTwice(),
-	swapBatches(),
-	corruptByte(),
-	divergeReads(),
-	restartLosingSuffix(),
+func init() {
+	catalogue = []Fault{
+		lostResponse(),
+		cutBefore(),
+		refuse(),
+		holdBack(),
+		moveLeader(),
+		brokerLeave(),
+
+		isolate(),
+		majorityMinority(),
+		oneWay(),
+		cutReplication(),
+		cutClients(),
+		loss(),
+		kill(),
+		pause(),
+		restart(),
+		rollingRestart(),
+		killAll(),
+		uncleanElection(),
+
+		acknowledgeUnwritten(),
+		writeTwice(),
+		swapBatches(),
+		corruptByte(),
+		divergeReads(),
+		restartLosingSuffix(),
+	}
 }
 
 // Catalogue gives every fault that there is: those that a healthy cluster must

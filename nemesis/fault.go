@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ackproof/ackproof/clusters"
 )
@@ -32,6 +33,13 @@ type Fault struct {
 	// metadata up to five seconds after an error answer), so that a fault that comes
 	// soon after would find nothing to act on.
 	Pauses bool
+	// Stalls: a request may still be on its way to a broker's log long after it, as in
+	// the buffers of a broker that was frozen, or of a connection that was cut.
+	Stalls bool
+	// Least is how long it lasts at least where its times are drawn, so that the
+	// cluster notices; Window how long it and the quiet time after it take. Zero: it
+	// acts at once, and nothing has to recover.
+	Least, Window time.Duration
 
 	// lie says why a fault with these settings is a lie; "": it is legal. Nil:
 	// Planted decides.

@@ -115,6 +115,9 @@ func canonical(asked []Asked) error {
 		if asked[i].Name == None {
 			return fmt.Errorf("%s stands for no faults, and stands alone", None)
 		}
+		if err := expandRole(&asked[i]); err != nil {
+			return err
+		}
 		fault, err := Find(asked[i].Name)
 		if err != nil {
 			return err
@@ -127,6 +130,25 @@ func canonical(asked []Asked) error {
 			asked[i].Settings[name] = complete[name]
 		}
 	}
+	return nil
+}
+
+// expandRole makes isolate:broker=leader of isolate-leader.
+func expandRole(a *Asked) error {
+	if _, err := Find(a.Name); err == nil {
+		return nil
+	}
+	fault, role, is := splitRole(a.Name)
+	if !is {
+		return nil
+	}
+	if _, twice := a.Settings["broker"]; twice {
+		return fmt.Errorf("%s is aimed twice: by its name and by broker=%s", a.Name, a.Settings["broker"])
+	}
+	if a.Settings == nil {
+		a.Settings = make(map[string]string)
+	}
+	a.Name, a.Settings["broker"] = fault, role
 	return nil
 }
 

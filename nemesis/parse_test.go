@@ -40,6 +40,13 @@ func TestParse(t *testing.T) {
 		{"one fault may be asked for twice", "lost-response:every=2,lost-response:every=3",
 			[]Asked{{Name: "lost-response", Settings: set("every", "2")}, {Name: "lost-response", Settings: set("every", "3")}},
 			"lost-response:every=2,lost-response:every=3"},
+		{"a role at the end of a name is the setting broker", "isolate-leader,kill-last-in-sync,pause-group-coordinator",
+			[]Asked{{Name: "isolate", Settings: set("broker", "leader")}, {Name: "kill", Settings: set("broker", "last-in-sync")},
+				{Name: "pause", Settings: set("broker", "group-coordinator")}},
+			"isolate:broker=leader,kill:broker=last-in-sync,pause:broker=group-coordinator"},
+		{"a name that ends like a role and is a fault of its own is that fault", "move-leader", []Asked{{Name: "move-leader"}}, "move-leader"},
+		{"a broker may be named by its id", "cut-replication:broker=2", []Asked{{Name: "cut-replication", Settings: set("broker", "2")}},
+			"cut-replication:broker=2"},
 		{"white space around items is nothing", " lost-response , mode=close ", []Asked{{Name: "lost-response", Settings: set("mode", "close")}},
 			"lost-response:mode=close"},
 	} {

@@ -336,25 +336,52 @@ func (p *Player) Heal(ctx context.Context) error {
 // after ctrl-C it is called as well.
 func (p *Player) AwaitWhole(ctx context.Context) error {
 	if err := p.Heal(ctx); err != nil {
-		p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterNotWhole, Detail: err.Error()})
-		return errors.Join(err, p.failed())
+		p.say(histories.ClusterNotHealed, err.Error())
+		return errors.Join(fmt.Errorf("%w: %w", ErrNotHealed, err), p.failed())
 	}
-	p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterHealed, Detail: "every fault is undone"})
+	p.say(histories.ClusterHealed, "every fault is undone")
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.WholeLimit)
 	defer cancel()
 	for {
 		err := p.options.Cluster.Whole(limited)
 		if err == nil {
-			p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterWhole,
-				Detail: "every broker answers, every partition has a leader and all replicas in sync"})
+			p.say(histories.ClusterWhole, "every broker answers, every partition has a leader and all replicas in sync")
 			return p.failed()
 		}
+		if exited := p.exited(limited); exited != nil {
+			return errors.Join(exited, p.failed())
+		}
 		if sleep(limited, wholeEvery) != nil || errors.Is(err, clusters.ErrClosed) {
-			p.write(&histories.ClusterEvent{Time: p.options.Now(), What: histories.ClusterNotWhole, Detail: err.Error()})
+			p.say(histories.ClusterNotWhole, err.Error())
 			return errors.Join(fmt.Errorf("waiting up to %s for the cluster to become whole: %w", p.options.WholeLimit, err),
 				p.failed())
 		}
 	}
+}
+
+// ErrNotHealed says that a fault could not be undone.
+var ErrNotHealed = errors.New("not everything could be undone")
+
+// exited writes down which brokers ended though nobody asked for it, and gives that
+// as an error, with the last lines of the first one's log.
+func (p *Player) exited(ctx context.Context) error {
+	master, can := p.options.Cluster.(clusters.ProcessMaster)
+	if !can {
+		return nil
+	}
+	exits, err := master.Exits(ctx)
+	if err != nil || len(exits) == 0 {
+		return nil // what cannot be told now is asked again
+	}
+	for _, exit := range exits {
+		p.say(histories.ClusterBrokerExited, exit.String())
+	}
+	return fmt.Errorf("%s; its last lines:\n%s", exits[0], exits[0].LastLines)
+}
+
+// say writes down something about the cluster.
+func (p *Player) say(what, detail string) {
+	p.write(&histories.ClusterEvent{Time: p.options.Now(), What: what, Detail: detail})
 }
 
 // wholeEvery is how often the cluster is asked whether it is whole.

@@ -164,7 +164,7 @@ func TestAFaultThatCannotBeUndoneIsToldAndTriedAgain(t *testing.T) {
 	for _, e := range events {
 		what = append(what, e.What)
 	}
-	if want := []string{histories.ClusterNotWhole, histories.ClusterHealed, histories.ClusterWhole}; !reflect.DeepEqual(what, want) {
+	if want := []string{histories.ClusterNotHealed, histories.ClusterHealed, histories.ClusterWhole}; !reflect.DeepEqual(what, want) {
 		t.Errorf("the events are %v, want %v", what, want)
 	}
 }

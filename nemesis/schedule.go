@@ -31,7 +31,8 @@ type Options struct {
 	// before the next begins, with a quiet time between.
 	Overlap bool
 	// Window is how long one fault and the quiet time after it last where there
-	// is time enough; zero: DefaultWindow.
+	// is time enough; zero: as long
+	// as the slowest of the faults takes, at least DefaultWindow.
 	Window time.Duration
 }
 
@@ -78,11 +79,10 @@ func Draw(asked []Asked, duration time.Duration, seed int64, options Options) (S
 	until := duration - min(duration/quietLastShare, quietLastMost)
 	window := options.Window
 	if window <= 0 {
-		window = DefaultWindow
+		window = windowOf(asked)
 	}
-	if slot := (until - from) / time.Duration(len(asked)); !options.Overlap && slot < shortestSlot {
-		return nil, fmt.Errorf("drawing a schedule: %d faults in a run of %s leave %s for each; ask for fewer, "+
-			"or a longer run", len(asked), duration, slot)
+	if err := checkSlots(asked, until-from, duration, options.Overlap); err != nil {
+		return nil, err
 	}
 	random := rand.New(rand.NewPCG(uint64(seed), scheduleStream))
 	var schedule Schedule
@@ -95,6 +95,46 @@ func Draw(asked []Asked, duration time.Duration, seed int64, options Options) (S
 	}
 	return schedule, finish(schedule)
 }
+
+// windowOf gives how long one of the faults and the quiet time after it take.
+func windowOf(asked []Asked) time.Duration {
+	window := DefaultWindow
+	for _, a := range asked {
+		if fault, err := Find(a.Name); err == nil {
+			window = max(window, fault.Window)
+		}
+	}
+	return window
+}
+
+// checkSlots refuses a run that leaves too little time for each fault.
+func checkSlots(asked []Asked, usable, duration time.Duration, overlap bool) error {
+	slot := usable
+	if !overlap {
+		slot /= time.Duration(len(asked))
+	}
+	if slot < shortestSlot {
+		return fmt.Errorf("drawing a schedule: %d faults in a run of %s leave %s for each; ask for fewer, "+
+			"or a longer run", len(asked), duration, slot)
+	}
+	for _, a := range asked {
+		fault, err := Find(a.Name)
+		if err != nil {
+			return err
+		}
+		if lasts := slot * leastShare / 100; lasts < fault.Least {
+			return fmt.Errorf("drawing a schedule: %d faults in a run of %s leave %s for %s, which must last %s to be "+
+				"noticed; ask for fewer, or a longer run", len(asked), duration, lasts.Truncate(100*time.Millisecond), a.Name, fault.Least)
+		}
+	}
+	return nil
+}
+
+// leastShare and mostShare say how much of its window a fault lasts, in percent.
+const (
+	leastShare = 55
+	mostShare  = 70
+)
 
 // scheduleStream keeps the random numbers of schedules apart from those of
 // workloads with the same seed.
@@ -110,7 +150,7 @@ func drawLane(asked []Asked, from, until, window time.Duration, random *rand.Ran
 	for i, a := range order(asked, count, random) {
 		begin := from + time.Duration(i)*slot
 		at := begin + share(slot, random, 0, 12)
-		length := share(slot, random, 55, 70)
+		length := share(slot, random, leastShare, mostShare)
 		schedule = append(schedule, Entry{At: at.Truncate(time.Millisecond),
 			For: max(length.Truncate(time.Millisecond), time.Millisecond), Fault: a.Name, Settings: a.Settings})
 	}

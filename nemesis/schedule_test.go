@@ -26,7 +26,14 @@ func drawAsked(t *rapid.T) []Asked {
 func TestScheduleProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asked := drawAsked(t)
-		duration := time.Duration(rapid.Int64Range(int64(3*time.Second), int64(time.Hour)).Draw(t, "duration"))
+		// Long enough for those of them that the cluster must notice.
+		least := 3 * time.Second
+		for _, a := range asked {
+			if fault, err := Find(a.Name); err == nil && fault.Least > 0 {
+				least = 8*time.Second + time.Duration(len(asked))*leastNoticed*2
+			}
+		}
+		duration := time.Duration(rapid.Int64Range(int64(least), int64(time.Hour)).Draw(t, "duration"))
 		seed := rapid.Int64().Draw(t, "seed")
 		options := Options{Overlap: rapid.Bool().Draw(t, "overlap")}
 		schedule, err := Draw(asked, duration, seed, options)
@@ -46,6 +53,27 @@ func TestScheduleProperties(t *testing.T) {
 			t.Fatalf("%d entries", len(schedule))
 		}
 	})
+}
+
+// A fault that the cluster must notice is refused where its share of the run is too
+// short for that, and lasts long enough where it is not.
+func TestWhatMustBeNoticedLastsLongEnough(t *testing.T) {
+	asked, err := Parse("isolate,lost-response")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Draw(asked, 20*time.Second, 1, Options{}); err == nil || !strings.Contains(err.Error(), "isolate, which must last 6s") {
+		t.Errorf("a run of 20 s: %v", err)
+	}
+	schedule, err := Draw(asked, 90*time.Second, 1, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range schedule {
+		if e.Fault == "isolate" && e.For < leastNoticed {
+			t.Errorf("%s lasts %s", e.Fault, e.For)
+		}
+	}
 }
 
 // occur: every fault that was asked for occurs.
@@ -87,7 +115,7 @@ func apart(t *rapid.T, schedule Schedule) {
 
 func TestAScheduleSurvivesYAML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		schedule, err := Draw(drawAsked(t), 20*time.Second, rapid.Int64().Draw(t, "seed"), Options{})
+		schedule, err := Draw(drawAsked(t), 10*time.Minute, rapid.Int64().Draw(t, "seed"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,6 +79,16 @@ func (d *Directory) Scenario() string { return filepath.Join(d.Path, ScenarioFil
 // Verdict is the path of the verdict.
 func (d *Directory) Verdict() string { return filepath.Join(d.Path, VerdictFile) }
 
+// MakeBrokers makes the folder of the brokers' logs and configurations, and gives its
+// path.
+func (d *Directory) MakeBrokers() (string, error) {
+	path := filepath.Join(d.Path, BrokersDir)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return "", fmt.Errorf("making the folder of the brokers' logs: %w", err)
+	}
+	return path, nil
+}
+
 // WriteScenario saves the scenario as it is played.
 func (d *Directory) WriteScenario(yaml []byte) error { return d.write(ScenarioFile, yaml) }
 

@@ -24,6 +24,10 @@ import (
 // then was checked.
 var ErrRecordingStopped = errors.New("the history could not be recorded to its end")
 
+// ErrLeftBehind says that not everything could be undone or removed, as when the
+// container engine died; what was recorded was checked all the same.
+var ErrLeftBehind = errors.New("something was left behind")
+
 // Status is what goes on in a run, for a live display.
 type Status struct {
 	Phase             string
@@ -42,6 +46,8 @@ const (
 	phaseDraining = "draining the producers"
 	phaseServing  = "asking whether the cluster serves again"
 	phaseReading  = "reading every partition to its end"
+	phaseReplicas = "reading every replica's log"
+	phaseRemoving = "writing down the brokers' logs, removing the cluster"
 	phaseChecking = "checking"
 )
 
@@ -56,6 +62,8 @@ type Runner struct {
 	began      atomic.Int64 // when the producers began, in nanoseconds since the epoch
 	recorder   atomic.Pointer[clients.Recorder]
 	player     atomic.Pointer[nemesis.Player]
+	// problem is why the cluster was not whole in the end.
+	problem atomic.Pointer[error]
 }
 
 // Prepare validates everything that can be validated before anything is started,
@@ -104,6 +112,14 @@ func (r *Runner) Scenario() Scenario { return r.scenario }
 
 func (r *Runner) enter(phase string) { r.phase.Store(&phase) }
 
+// Problem says why the cluster was not whole when everything was undone; nil: it was.
+func (r *Runner) Problem() error {
+	if problem := r.problem.Load(); problem != nil {
+		return *problem
+	}
+	return nil
+}
+
 // Status says what is going on.
 func (r *Runner) Status() Status {
 	s := Status{Phase: *r.phase.Load(), Duration: r.scenario.Duration}
@@ -134,7 +150,7 @@ func (r *Runner) Run(ctx context.Context, directory *runs.Directory) (*checker.V
 		return nil, err
 	}
 	played := r.play(ctx, directory)
-	if played != nil && !errors.Is(played, ErrRecordingStopped) {
+	if played != nil && !errors.Is(played, ErrRecordingStopped) && !errors.Is(played, ErrLeftBehind) {
 		return nil, played
 	}
 	r.enter(phaseChecking)
@@ -178,7 +194,7 @@ func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error
 	if err := s.startCluster(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.cluster.Close()) }()
+	defer func() { err = errors.Join(err, s.closeCluster(directory)) }()
 	header := s.header()
 	writer, err := histories.Create(directory.History(), header)
 	if err != nil {
@@ -192,6 +208,7 @@ func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error
 	r.recorder.Store(s.recorder)
 	s.cluster.Wire().Observe(s.recorder.Observe)
 	err = s.work(ctx)
+	s.enter(phaseRemoving)
 	if closed := errors.Join(s.recorder.Err(), writer.Close()); closed != nil {
 		return errors.Join(ErrRecordingStopped, closed)
 	}
@@ -200,11 +217,9 @@ func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error
 
 // startCluster starts the brokers and creates the topics.
 func (s *stage) startCluster(ctx context.Context) error {
-	part := s.scenario.Cluster
-	cluster, err := clusters.StartEmbedded(ctx, clusters.EmbeddedOptions{Brokers: part.Brokers,
-		Disk: s.scenario.Faults.Schedule.NeedsDisk(), Version: s.scenario.Versions["kfake"]})
+	cluster, err := s.openCluster(ctx)
 	if err != nil {
-		return fmt.Errorf("starting the cluster: %w", err)
+		return err
 	}
 	s.cluster = cluster
 	s.connection = clients.Connection{Seeds: cluster.Bootstrap()}
@@ -214,6 +229,48 @@ func (s *stage) startCluster(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// documentLimit bounds the writing down of the brokers' logs.
+const documentLimit = 30 * time.Second
+
+// closeCluster writes down what the brokers were and said, and removes them.
+func (s *stage) closeCluster(directory *runs.Directory) error {
+	var errs []error
+	if documenter, can := s.cluster.(clusters.Documenter); can {
+		ctx, cancel := context.WithTimeout(s.cleanup, documentLimit)
+		defer cancel()
+		folder, err := directory.MakeBrokers()
+		if err == nil {
+			err = documenter.Document(ctx, folder)
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, s.cluster.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w: %w", ErrLeftBehind, err)
+	}
+	return nil
+}
+
+// openCluster starts the brokers.
+func (s *stage) openCluster(ctx context.Context) (clusters.Cluster, error) {
+	part := s.scenario.Cluster
+	if part.Provider == ProviderContainers {
+		cluster, err := clusters.StartContainers(ctx, clusters.ContainersOptions{Version: part.Kafka, Image: part.Image,
+			Brokers: part.Brokers, Properties: part.Properties, Listen: part.Listen, Memory: part.MemoryMiB << 20,
+			Disk: part.DiskMiB << 20, Progress: s.enter})
+		if err != nil {
+			return nil, err
+		}
+		return cluster, nil
+	}
+	cluster, err := clusters.StartEmbedded(ctx, clusters.EmbeddedOptions{Brokers: part.Brokers,
+		Disk: s.scenario.Faults.Schedule.NeedsDisk(), Version: s.scenario.Versions["kfake"]})
+	if err != nil {
+		return nil, fmt.Errorf("starting the cluster: %w", err)
+	}
+	return cluster, nil
 }
 
 func (s *stage) createTopic(ctx context.Context, name string) error {

@@ -5,12 +5,15 @@ package scenarios
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ackproof/ackproof/clusters/images"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/nemesis"
 )
@@ -39,9 +42,33 @@ type Scenario struct {
 
 // ClusterPart says which cluster is started.
 type ClusterPart struct {
+	// Provider is ProviderEmbedded or ProviderContainers.
 	Provider string `yaml:"provider"`
 	Brokers  int    `yaml:"brokers"`
+	// The rest is for brokers in containers alone. Kafka is their version; Image is
+	// used instead of one that is chosen by it.
+	Kafka string `yaml:"kafka,omitempty"`
+	Image string `yaml:"image,omitempty"`
+	// Listen is where the first broker's address for clients is taken; the others
+	// take the ports after it. Port 0: free ones.
+	Listen string `yaml:"listen,omitempty"`
+	// Memory that each broker may take, and the size of its data volume (0: as large
+	// as the disk), in MiB.
+	MemoryMiB int64 `yaml:"broker.memory.mib,omitempty"`
+	DiskMiB   int64 `yaml:"broker.disk.mib,omitempty"`
+	// Properties of the brokers under Kafka's names, over those that every cluster in
+	// containers has.
+	Properties map[string]string `yaml:"properties,omitempty"`
 }
+
+// The providers of clusters.
+const (
+	ProviderEmbedded   = "embedded"
+	ProviderContainers = "containers"
+)
+
+// DefaultKafka is the version of the brokers where none is named.
+const DefaultKafka = "4.1.0"
 
 // TopicsPart says which topics are created.
 type TopicsPart struct {
@@ -91,13 +118,31 @@ type LimitsPart struct {
 // that the embedded cluster knows.
 const DefaultFaults = "lost-response,cut-before,refuse,hold-back,move-leader,broker-leave"
 
+// DefaultContainersFaults are the faults that are played on brokers in containers when
+// none are named: those that make real replication fail over.
+const DefaultContainersFaults = "isolate-leader,kill-leader,pause-leader"
+
+// DefaultOn is the scenario that `verify run` plays without a name on a cluster of
+// the provider. A provider that does not exist is found by Validate.
+func DefaultOn(provider string) Scenario {
+	s := Default()
+	s.Cluster.Provider = provider
+	if provider == ProviderContainers {
+		s.Duration = 90 * time.Second
+		s.Cluster.Kafka = DefaultKafka
+		s.Faults.Asked = DefaultContainersFaults
+		s.Limits.Whole, s.Limits.Read = 2*time.Minute, 2*time.Minute
+	}
+	return s
+}
+
 // Default is the scenario that `verify run` plays without a name.
 func Default() Scenario {
 	return Scenario{
 		Format:   Format,
 		Name:     "default",
 		Duration: 20 * time.Second,
-		Cluster:  ClusterPart{Provider: "embedded", Brokers: 3},
+		Cluster:  ClusterPart{Provider: ProviderEmbedded, Brokers: 3},
 		Topics: TopicsPart{Count: 1, Partitions: 6, ReplicationFactor: 3,
 			Properties: map[string]string{histories.PropertyMinInsyncReplicas: "2"}},
 		Workload: WorkloadPart{Client: "franz-go", Producers: 3, Consumers: 2, Keys: 24, Rate: 3000, ValueSize: 128},
@@ -127,7 +172,14 @@ func Load(path string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, inputError("reading the scenario: %w", err)
 	}
-	s := Default()
+	var named struct {
+		Cluster struct {
+			Provider string `yaml:"provider"`
+		} `yaml:"cluster"`
+	}
+	_ = yaml.Unmarshal(text, &named) // what is wrong with it is said below
+	s := DefaultOn(cmp.Or(named.Cluster.Provider, ProviderEmbedded))
+	byDefault := s.Faults.Asked
 	s.Faults.Asked = ""
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -138,7 +190,10 @@ func Load(path string) (Scenario, error) {
 		return Scenario{}, inputError("reading the scenario %s: its format is %q; this program plays %q", path, s.Format, Format)
 	}
 	if s.Faults.Asked == "" && len(s.Faults.Schedule) == 0 {
-		s.Faults.Asked = DefaultFaults
+		s.Faults.Asked = byDefault
+	}
+	if s.Cluster.Image != "" && !strings.Contains(string(text), "kafka:") {
+		s.Cluster.Kafka = "" // nobody said which version the image has
 	}
 	return s, s.Validate()
 }
@@ -176,11 +231,37 @@ func (s Scenario) Validate() error {
 			return inputError("%s is %v; it must be from %v to %v%s", bound.name, bound.value, bound.least, bound.most, bound.explanations)
 		}
 	}
-	if s.Cluster.Provider != "embedded" {
-		return inputError("there is no cluster provider %q; there is: embedded", s.Cluster.Provider)
+	if err := s.Cluster.validate(); err != nil {
+		return err
 	}
 	if s.Workload.Client != "franz-go" {
 		return inputError("there is no client %q; there is: franz-go", s.Workload.Client)
+	}
+	return nil
+}
+
+// validate refuses what no provider can start.
+func (c ClusterPart) validate() error {
+	switch c.Provider {
+	case ProviderEmbedded:
+		for name, given := range map[string]bool{"kafka": c.Kafka != "", "image": c.Image != "", "listen": c.Listen != "",
+			"broker.memory.mib": c.MemoryMiB != 0, "broker.disk.mib": c.DiskMiB != 0, "properties": len(c.Properties) > 0} {
+			if given {
+				return inputError("cluster.%s is for brokers in containers, and the embedded cluster has none; "+
+					"say that the cluster is to be of containers (--cluster containers)", name)
+			}
+		}
+	case ProviderContainers:
+		if c.MemoryMiB < 0 || c.DiskMiB < 0 {
+			return inputError("a broker's memory (%d MiB) and disk (%d MiB) must not be below zero", c.MemoryMiB, c.DiskMiB)
+		}
+		if c.Image == "" {
+			if err := images.CheckVersion(c.Kafka); err != nil {
+				return inputError("cluster.kafka: %w", err)
+			}
+		}
+	default:
+		return inputError("there is no cluster provider %q; there is: %s, %s", c.Provider, ProviderEmbedded, ProviderContainers)
 	}
 	return nil
 }

@@ -7,10 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ackproof/ackproof/clients"
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/nemesis"
 )
@@ -80,7 +85,7 @@ func (s *stage) playFaults(ctx context.Context) error {
 	player, err := nemesis.NewPlayer(nemesis.PlayerOptions{
 		Cluster: s.cluster, Schedule: s.scenario.Faults.Schedule, Topics: s.scenario.topicNames(), Recorder: s.recorder,
 		Now: s.recorder.Now, Seed: s.scenario.Seed, Acks: s.effective[histories.PropertyAcks],
-		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.scenario.Limits.Whole,
+		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.scenario.Limits.Whole, HealLimit: s.scenario.Limits.Whole,
 	})
 	if err != nil {
 		return &InputError{err}
@@ -107,10 +112,18 @@ func (s *stage) playFaults(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	if notWhole := player.AwaitWhole(s.cleanup); notWhole != nil {
+	notWhole := player.AwaitWhole(s.cleanup)
+	if notWhole != nil {
 		_ = s.recorder.Note("%v", notWhole)
+		s.problem.Store(&notWhole) // it is said at the end, too
 	}
-	return err
+	if errors.Is(notWhole, nemesis.ErrNotHealed) {
+		return fmt.Errorf("%w: %w", ErrLeftBehind, notWhole)
+	}
+	if err != nil { // it was undone in the end, and how it went stands in the history
+		_ = s.recorder.Note("%v", err)
+	}
+	return nil
 }
 
 // produce hands over one producer's events at its share of the rate.
@@ -161,7 +174,49 @@ func (s *stage) afterwards() error {
 	defer cancel()
 	_, err = clients.FinalRead(reading, clients.FinalReadOptions{Recorder: s.recorder, Connection: s.connection,
 		Partitions: s.partitions(), SecondLook: s.secondLook()})
+	return errors.Join(err, s.readReplicas())
+}
+
+// readReplicas reads the log of every replica, where brokers have logs of their own.
+func (s *stage) readReplicas() error {
+	segments, can := s.cluster.(clusters.SegmentReader)
+	if !can {
+		return nil
+	}
+	s.enter(phaseReplicas)
+	reading, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Read)
+	defer cancel()
+	folder, err := os.MkdirTemp("", "ackproof-segments-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the segment files: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // temporary
+	_, err = clients.ReplicaRead(reading, clients.ReplicaReadOptions{Recorder: s.recorder, Connection: s.connection,
+		Partitions: s.partitions(), Segments: copiedSegments(segments, folder)})
 	return err
+}
+
+// copiedSegments gives the segment files of a replica, copied into the folder.
+func copiedSegments(cluster clusters.SegmentReader, folder string) func(context.Context, int32, histories.Partition) ([]clients.SegmentFile, error) {
+	return func(ctx context.Context, replica int32, p histories.Partition) ([]clients.SegmentFile, error) {
+		own := filepath.Join(folder, fmt.Sprintf("%d-%s-%d", replica, p.Topic, p.Partition))
+		if err := os.MkdirAll(own, 0o700); err != nil {
+			return nil, fmt.Errorf("making a folder for the segment files: %w", err)
+		}
+		if err := cluster.CopySegments(ctx, replica, p.Topic, p.Partition, own); err != nil {
+			return nil, err
+		}
+		entries, err := os.ReadDir(own)
+		if err != nil {
+			return nil, fmt.Errorf("listing the segment files: %w", err)
+		}
+		var files []clients.SegmentFile
+		for _, entry := range entries {
+			files = append(files, clients.SegmentFile{Name: entry.Name(),
+				Open: func() (io.ReadCloser, error) { return os.Open(filepath.Join(own, entry.Name())) }})
+		}
+		return files, nil
+	}
 }
 
 func (s *stage) partitions() []histories.Partition {
@@ -172,14 +227,30 @@ func (s *stage) partitions() []histories.Partition {
 	return all
 }
 
-// secondLook is when the final read looks at the ends again: a second later, and as
-// much later as a held-back request may still be on its way.
+// secondLook is when the final read looks at the ends again: a second later; as much
+// later as a held-back request may still be on its way; and one request timeout where
+// it may be in the buffers of a broker that was frozen or of a connection that was cut.
 func (s *stage) secondLook() time.Duration {
 	longest := time.Duration(0)
 	for _, e := range s.scenario.Faults.Schedule {
 		if by, err := time.ParseDuration(e.Settings["by"]); err == nil {
 			longest = max(longest, by)
 		}
+		if fault, err := nemesis.Find(e.Fault); err == nil && fault.Stalls {
+			longest = max(longest, s.requestTimeout())
+		}
 	}
 	return time.Second + longest
 }
+
+// requestTimeout is how long a broker may work on a request, as the clients ask.
+func (s *stage) requestTimeout() time.Duration {
+	ms, err := strconv.ParseInt(s.effective[histories.PropertyRequestTimeout], 10, 64)
+	if err != nil {
+		return kafkaRequestTimeout
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// kafkaRequestTimeout is Kafka's own default of request.timeout.ms.
+const kafkaRequestTimeout = 30 * time.Second

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/scenarios"
 )
 
@@ -96,9 +97,12 @@ func (s streams) status(err error) int {
 		return exitHeld
 	case errors.As(err, &verdict):
 		return verdict.status
-	case errors.As(err, &usage), errors.As(err, &input):
+	case errors.As(err, &usage), errors.As(err, &input), errors.Is(err, clusters.ErrCannotStart):
 		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", err)
 		return exitUsage
+	case errors.Is(err, clusters.ErrNotUp): // nothing can be told of brokers that did not come up
+		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", err)
+		return exitUnknown
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		_, _ = fmt.Fprintf(s.progress, "verify: %v; verify --help shows what there is\n", err)
 		return exitUsage

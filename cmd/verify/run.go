@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,6 +22,8 @@ import (
 
 type runFlags struct {
 	cluster, producer, topicConfig, faults, out string
+	kafka, image, listen, brokerConfig          string
+	memoryMiB, diskMiB                          int64
 	duration                                    time.Duration
 	seed                                        int64
 	topics, producers, consumers, keys          int
@@ -63,7 +64,15 @@ Faults, with their settings (name:setting=value,setting=value,name…):
 func (f *runFlags) register(c *cobra.Command) {
 	d := scenarios.Default()
 	flags := c.Flags()
-	flags.StringVar(&f.cluster, "cluster", d.Cluster.Provider, "where the brokers run: embedded (in this process)")
+	flags.StringVar(&f.cluster, "cluster", d.Cluster.Provider,
+		"where the brokers run: embedded (in this process), or containers (real Kafka; takes a container engine)")
+	flags.StringVar(&f.kafka, "kafka", "", "containers: version of the brokers, from 3.7.0 on (default "+scenarios.DefaultKafka+")")
+	flags.StringVar(&f.image, "image", "", "containers: use this image, which has Kafka's jars in /opt/kafka/libs and a Java")
+	flags.StringVar(&f.listen, "listen", "",
+		"containers: address of the first broker for clients, as 127.0.0.1:19091; the others take the ports after it (default: free ports)")
+	flags.StringVar(&f.brokerConfig, "broker-config", "", "containers: broker properties under Kafka's names")
+	flags.Int64Var(&f.memoryMiB, "broker-memory", 0, "containers: memory of each broker in MiB, half of it heap (default 768)")
+	flags.Int64Var(&f.diskMiB, "broker-disk", 0, "containers: size of each broker's data volume in MiB, kept in memory then (0: the engine's disk)")
 	flags.StringVar(&f.producer, "producer", "",
 		"producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
 	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
@@ -87,7 +96,7 @@ func (f *runFlags) register(c *cobra.Command) {
 // scenario gives what is to be played: a file's, or the default's, with the flags
 // that were given on top.
 func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario, error) {
-	s := scenarios.Default()
+	s := scenarios.DefaultOn(f.provider(c))
 	if len(args) == 1 {
 		if !strings.ContainsAny(args[0], "./\\") {
 			return s, usageError{fmt.Errorf("there is no scenario named %q; name a scenario file (.yaml), or none for the default",
@@ -107,13 +116,30 @@ func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario
 	return s, s.Validate()
 }
 
+// provider gives where the brokers run: what is said of containers alone asks for
+// containers.
+func (f *runFlags) provider(c *cobra.Command) string {
+	if c.Flags().Changed("cluster") {
+		return f.cluster
+	}
+	for _, name := range []string{"kafka", "image", "listen", "broker-config", "broker-memory", "broker-disk"} {
+		if c.Flags().Changed(name) {
+			return scenarios.ProviderContainers
+		}
+	}
+	return f.cluster
+}
+
 // overlay puts the flags that were given over the scenario. A schedule that was
 // saved is dropped when what it was drawn from changes.
 func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 	given := c.Flags().Changed
 	for name, set := range map[string]func(){
-		"cluster": func() { s.Cluster.Provider = f.cluster }, "duration": func() { s.Duration = f.duration },
-		"topics": func() { s.Topics.Count = f.topics }, "partitions": func() { s.Topics.Partitions = f.partitions },
+		"cluster": func() { s.Cluster.Provider = f.cluster }, "kafka": func() { s.Cluster.Kafka = f.kafka },
+		"image": func() { s.Cluster.Image, s.Cluster.Kafka = f.image, f.kafka }, "listen": func() { s.Cluster.Listen = f.listen },
+		"broker-memory": func() { s.Cluster.MemoryMiB = f.memoryMiB }, "broker-disk": func() { s.Cluster.DiskMiB = f.diskMiB },
+		"duration": func() { s.Duration = f.duration },
+		"topics":   func() { s.Topics.Count = f.topics }, "partitions": func() { s.Topics.Partitions = f.partitions },
 		"producers": func() { s.Workload.Producers = f.producers }, "consumers": func() { s.Workload.Consumers = f.consumers },
 		"keys": func() { s.Workload.Keys = f.keys }, "rate": func() { s.Workload.Rate = f.rate },
 		"value-size": func() { s.Workload.ValueSize = f.valueSize }, "faults": func() { s.Faults.Asked = f.faults },
@@ -125,6 +151,13 @@ func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 	}
 	if given("faults") || given("duration") || given("seed") {
 		s.Faults.Schedule = nil
+	}
+	brokers, err := parseProperties("broker-config", f.brokerConfig)
+	if err != nil {
+		return err
+	}
+	if brokers != nil {
+		s.Cluster.Properties = brokers
 	}
 	properties, err := parseProperties("producer", f.producer)
 	if err != nil {
@@ -169,7 +202,10 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if writeErr := s.conclude(verdict, directory, f); writeErr != nil {
 		return writeErr
 	}
-	if errors.Is(err, scenarios.ErrRecordingStopped) && verdict.Verdict == checker.Held {
+	if problem := runner.Problem(); problem != nil && err == nil {
+		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", problem)
+	}
+	if err != nil && verdict.Verdict == checker.Held {
 		return verdictError{exitUnknown}
 	}
 	return statusOf([]*checker.Verdict{verdict})
