@@ -241,19 +241,26 @@ func (w *world) poll() {
 	w.say(&histories.Poll{OperationID: id, Time: w.now})
 	back := &histories.PollReturn{OperationID: id, Time: w.now}
 	for p := range w.partitions {
-		var records []histories.Record
 		most := 1 + w.Intn(4)
 		for _, r := range w.logs[p] {
-			if r.record.Offset >= w.positions[consumer][p] && len(records) < most {
-				records = append(records, r.record)
+			if r.record.Offset >= w.positions[consumer][p] && most > 0 {
+				w.positions[consumer][p] = r.record.Offset + 1
+				most--
+				back.Records = give(back.Records, r)
 			}
-		}
-		if len(records) > 0 {
-			w.positions[consumer][p] = records[len(records)-1].Offset + 1
-			back.Records = append(back.Records, histories.Records{Partition: at(p), LeaderEpoch: w.epochs[p], Records: records})
 		}
 	}
 	w.say(back)
+}
+
+// give adds a record to those of a poll, in one group with others of its leader epoch.
+func give(groups []histories.Records, r oracleRecord) []histories.Records {
+	if last := len(groups) - 1; last < 0 || groups[last].Partition != r.at || groups[last].LeaderEpoch != r.epoch {
+		groups = append(groups, histories.Records{Partition: r.at, LeaderEpoch: r.epoch})
+	}
+	last := &groups[len(groups)-1]
+	last.Records = append(last.Records, r.record)
+	return groups
 }
 
 // move changes a consumer's position in every way that there is.

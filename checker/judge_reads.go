@@ -5,6 +5,7 @@ package checker
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ackproof/ackproof/histories"
 )
@@ -191,17 +192,46 @@ func (f *findings) judgeSteps() {
 	s := f.state
 	for _, g := range s.gaps {
 		log := s.logs[g.log]
-		skipped, found := log.between(max(g.from, log.start()-1), g.to)
-		if !found {
-			continue
+		skipped, found := log.between(max(g.from.offset, log.start()-1), g.to.offset)
+		switch {
+		case !found:
+		case s.mayReplace(log.name.Topic) && !log.layBetween(g, skipped.offset):
+			f.cannotTell(SkippedPoll, "what lies in the log where a consumer stepped over may have been written there after it had passed, "+
+				"in the place of what was lost")
+		default:
+			f.add(SkippedPoll, g.log, skipped.offset, []uint32{skipped.event}, []histories.OperationID{g.by},
+				"%s was given offset %d of %s after offset %d and stepped over %s at offset %d", g.by.Process, g.to.offset,
+				s.logName(g.log), g.from.offset, s.eventName(skipped.event), skipped.offset)
 		}
-		f.add(SkippedPoll, g.log, skipped.offset, []uint32{skipped.event}, []histories.OperationID{g.by},
-			"%s was given offset %d of %s after offset %d and stepped over %s at offset %d", g.by.Process, g.to,
-			s.logName(g.log), g.from, s.eventName(skipped.event), skipped.offset)
 	}
 	for _, b := range s.backward {
-		f.add(BackwardPoll, b.log, b.to, nil, []histories.OperationID{b.by},
-			"%s was given offset %d of %s after offset %d, without a seek, a new assignment or a reset", b.by.Process, b.to,
-			s.logName(b.log), b.from)
+		f.add(BackwardPoll, b.log, b.to.offset, nil, []histories.OperationID{b.by},
+			"%s was given offset %d of %s after offset %d, without a seek, a new assignment or a reset", b.by.Process, b.to.offset,
+			s.logName(b.log), b.from.offset)
 	}
+}
+
+// mayReplace: an effect of a fault, or the topic's configuration, lets offsets that a
+// consumer has passed be given again to other records.
+func (s *state) mayReplace(topic string) bool {
+	unclean := overlay(s.topicProperties(topic), s.options.Topic)[histories.PropertyUncleanElection] == "true"
+	return properties{unclean: unclean, effects: effectSet(s.effects())}.lostCopies() != ""
+}
+
+// layBetween: the skipped record lay there already when the consumer passed, even if
+// the log was cut off and written anew meanwhile. Records of one offset and leader
+// epoch have the same ones before them (KIP-101), so both records must be in the final
+// log as the consumer was given them; and a leader writes an offset once, so one that
+// follows the first of them in its own epoch followed it from the beginning. One of a
+// later epoch need not: there may have been a marker, until it was cut off.
+func (l *partitionLog) layBetween(g step, skipped int64) bool {
+	return l.holdsAsGiven(g.from) && l.holdsAsGiven(g.to) && slices.ContainsFunc(l.at(skipped), func(p place) bool {
+		return p.event != foreign && p.epoch == g.from.epoch
+	})
+}
+
+// holdsAsGiven: the log holds a record at its offset that is of its leader epoch, which
+// is known.
+func (l *partitionLog) holdsAsGiven(given place) bool {
+	return given.epoch != histories.Unknown && slices.Contains(l.at(given.offset), given)
 }

@@ -832,9 +832,15 @@ func (s *oracleSend) client() string {
 	return s.session.Client + " " + s.session.ClientVersion
 }
 
-// oraclePosition is where a consumer may stand in a partition: the offsets that
-// it may be due next, none if that is not known.
-type oraclePosition []int64
+// oraclePosition is where a consumer may stand in a partition, none if that is not
+// known.
+type oraclePosition []oracleStand
+
+// oracleStand is an offset that is due, and the record that was given before it.
+type oracleStand struct {
+	due  int64
+	last *oracleRecord
+}
 
 // positions judges skipped and backward polls by walking each consumer's lines.
 func (o *oracle) positions() {
@@ -868,7 +874,7 @@ func (o *oracle) changePosition(standing map[histories.Partition]oraclePosition,
 		case l.How == histories.ChangeRevoke:
 			delete(standing, p.Partition)
 		case p.Position >= 0:
-			standing[p.Partition] = oraclePosition{p.Position}
+			standing[p.Partition] = oraclePosition{{p.Position, nil}}
 		case l.How == histories.ChangeAssign && before[p.Partition] != nil:
 			standing[p.Partition] = before[p.Partition]
 		default:
@@ -887,8 +893,9 @@ func (o *oracle) walkPoll(standing map[histories.Partition]oraclePosition, l *hi
 	}
 	for _, rs := range l.Records {
 		for _, r := range rs.Records {
-			o.step(rs.Partition, standing[rs.Partition], r.Offset)
-			standing[rs.Partition] = oraclePosition{r.Offset + 1}
+			given := &oracleRecord{rs.Partition, rs.LeaderEpoch, r}
+			o.step(standing[rs.Partition], given)
+			standing[rs.Partition] = oraclePosition{{r.Offset + 1, given}}
 		}
 	}
 	if ok {
@@ -896,8 +903,9 @@ func (o *oracle) walkPoll(standing map[histories.Partition]oraclePosition, l *hi
 	}
 	for _, rs := range l.Records {
 		if b := before[rs.Partition]; b != nil && len(rs.Records) > 0 {
-			last := rs.Records[len(rs.Records)-1].Offset + 1
-			standing[rs.Partition] = append(slices.Clone(b), last)
+			last := rs.Records[len(rs.Records)-1]
+			standing[rs.Partition] = append(slices.Clone(b),
+				oracleStand{last.Offset + 1, &oracleRecord{rs.Partition, rs.LeaderEpoch, last}})
 		} else if b == nil {
 			delete(standing, rs.Partition)
 		}
@@ -907,22 +915,41 @@ func (o *oracle) walkPoll(standing map[histories.Partition]oraclePosition, l *hi
 // step judges one record against the positions that the consumer may have had:
 // backward if it is from each of them; else skipped if a record lies between it
 // and the nearest of those that it does not lie before.
-func (o *oracle) step(at histories.Partition, from oraclePosition, offset int64) {
-	nearest := int64(-1)
-	for _, due := range from {
-		if due <= offset {
-			nearest = max(nearest, due)
+func (o *oracle) step(from oraclePosition, to *oracleRecord) {
+	at, offset := to.at, to.record.Offset
+	nearest := oracleStand{due: -1}
+	for _, stand := range from {
+		if stand.due <= offset && stand.due > nearest.due {
+			nearest = stand
 		}
 	}
-	if len(from) > 0 && nearest < 0 {
+	if len(from) > 0 && nearest.due < 0 {
 		o.say(checker.BackwardPoll, "%v", oraclePlace{at, offset})
 	}
-	if nearest < 0 {
+	if nearest.due < 0 {
 		return
 	}
-	if skipped, some := o.steppedOver(at, nearest, offset); some {
+	if skipped, some := o.steppedOver(at, nearest.due, offset); some && o.certainlyThere(nearest.last, to, skipped) {
 		o.say(checker.SkippedPoll, "%v", oraclePlace{at, skipped})
 	}
+}
+
+// certainlyThere: where offsets may have been given again, a record was skipped only if
+// the final read found both its neighbours as they were given, and the record itself in
+// the leader epoch of the first.
+func (o *oracle) certainlyThere(last, to *oracleRecord, skipped int64) bool {
+	if len(o.header.Effects) == 0 {
+		return true
+	}
+	found := func(like func(r oracleRecord) bool) bool { return slices.ContainsFunc(o.final, like) }
+	same := func(a *oracleRecord) func(oracleRecord) bool {
+		return func(b oracleRecord) bool {
+			return a.at == b.at && a.epoch == b.epoch && a.epoch >= 0 && a.record.Offset == b.record.Offset && a.record.Event == b.record.Event
+		}
+	}
+	return last != nil && o.ends[to.at] != nil && found(same(last)) && found(same(to)) && found(func(r oracleRecord) bool {
+		return r.at == to.at && r.record.Offset == skipped && r.record.Event != "" && r.epoch == last.epoch
+	})
 }
 
 // steppedOver gives the lowest event that the log holds in [due, offset).

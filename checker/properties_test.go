@@ -71,6 +71,9 @@ func TestCheckerAgreesWithTheOracle(t *testing.T) {
 			h.Head.Producer = map[string]string{histories.PropertyAcks: []string{"0", "1"}[r.Intn(2)],
 				histories.PropertyIdempotence: "false", histories.PropertyMaxInFlight: "5", histories.PropertyRetries: "3"}
 		}
+		if r.Intn(6) == 0 {
+			h.Head.Effects = []string{histories.EffectUncleanElection}
+		}
 		damage(r, h, r.Intn(5))
 		if r.Intn(3) == 0 {
 			withoutFinalRead(h)

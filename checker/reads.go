@@ -5,12 +5,12 @@ package checker
 
 import "github.com/ackproof/ackproof/histories"
 
-// position is a consumer's place in one partition: the last offsets that the
-// next record may rightly follow. There is one as a rule. After a poll that
-// failed or crashed (a transaction may be rewound) there are several: the one
+// position is a consumer's place in one partition: the last records, as they were
+// given, that the next one may rightly follow. There is one as a rule. After a poll
+// that failed or crashed (a transaction may be rewound) there are several: the one
 // before it, and the one after it.
 type position struct {
-	after []int64
+	after []place
 }
 
 // takePoll takes what a poll returned. A poll that failed or crashed returned
@@ -19,7 +19,7 @@ func (s *state) takePoll(l *histories.PollReturn) {
 	_, x := s.session(l.Process)
 	s.polls++
 	certain := l.Stated == "" || l.Stated == histories.OutcomeOK
-	reached := make(map[int32]int64)
+	reached := make(map[int32]place)
 	for _, records := range l.Records {
 		index := s.log(records.Partition)
 		for _, r := range records.Records {
@@ -27,8 +27,8 @@ func (s *state) takePoll(l *histories.PollReturn) {
 				s.malform("a record of %s/%d has the offset %d", records.Topic, records.Partition.Partition, r.Offset)
 				continue
 			}
-			s.takeRead(x, l, index, r, certain)
-			s.step(x, l, index, r.Offset, reached)
+			e := s.takeRead(x, l, index, r, certain)
+			s.step(x, l, index, place{r.Offset, e, records.LeaderEpoch}, reached)
 		}
 	}
 	for index, last := range reached {
@@ -36,8 +36,8 @@ func (s *state) takePoll(l *histories.PollReturn) {
 	}
 }
 
-// takeRead notes what was read where, and by which clock when.
-func (s *state) takeRead(x *session, l *histories.PollReturn, index int32, r histories.Record, certain bool) {
+// takeRead notes what was read where, and by which clock when, and gives the event.
+func (s *state) takeRead(x *session, l *histories.PollReturn, index int32, r histories.Record, certain bool) uint32 {
 	log := s.logs[index]
 	if certain {
 		log.highestOK = max(log.highestOK, r.Offset)
@@ -55,6 +55,7 @@ func (s *state) takeRead(x *session, l *histories.PollReturn, index int32, r his
 	if first := log.seen.first(r.Offset, e); first != e {
 		s.disagreements = append(s.disagreements, disagreement{index, r.Offset, first, e, l.OperationID, false})
 	}
+	return e
 }
 
 func (s *state) noteSeen(e uint32, index int32, offset, at int64, clock uint32) {
@@ -92,44 +93,44 @@ func (s *state) noteOtherClock(e uint32, r earlyRead) {
 
 // step compares a record with the ones that this consumer was given before it.
 // reached holds what this very poll returned last.
-func (s *state) step(x *session, l *histories.PollReturn, index int32, offset int64, reached map[int32]int64) {
+func (s *state) step(x *session, l *histories.PollReturn, index int32, to place, reached map[int32]place) {
 	if last, inside := reached[index]; inside {
-		s.noteStep(index, []int64{last}, offset, l.OperationID)
+		s.noteStep(index, []place{last}, to, l.OperationID)
 	} else if p := x.positions[index]; p != nil {
-		s.noteStep(index, p.after, offset, l.OperationID)
+		s.noteStep(index, p.after, to, l.OperationID)
 	}
-	reached[index] = offset
+	reached[index] = to
 }
 
 // noteStep files a step that no possible position explains: a gap to be looked
 // into once the log is known, or a step back.
-func (s *state) noteStep(index int32, after []int64, offset int64, by histories.OperationID) {
-	closest, found := int64(0), false
+func (s *state) noteStep(index int32, after []place, to place, by histories.OperationID) {
+	closest, found := place{}, false
 	for _, from := range after {
-		if offset == from+1 {
+		if to.offset == from.offset+1 {
 			return
 		}
-		if from < offset && (!found || from > closest) {
+		if from.offset < to.offset && (!found || from.offset > closest.offset) {
 			closest, found = from, true
 		}
 	}
 	if found {
-		s.gaps = append(s.gaps, step{index, closest, offset, by})
+		s.gaps = append(s.gaps, step{index, closest, to, by})
 		return
 	}
-	s.backward = append(s.backward, step{index, after[len(after)-1], offset, by})
+	s.backward = append(s.backward, step{index, after[len(after)-1], to, by})
 }
 
 // advance moves the position past a poll. After an uncertain poll the consumer
 // may go on, or be rewound to where it was.
-func (x *session) advance(index int32, last int64, certain bool) {
+func (x *session) advance(index int32, last place, certain bool) {
 	if x.positions == nil {
 		x.positions = make(map[int32]*position)
 	}
 	p := x.positions[index]
 	switch {
 	case certain:
-		x.positions[index] = &position{after: []int64{last}}
+		x.positions[index] = &position{after: []place{last}}
 	case p == nil:
 		// Nothing is known about where it would be rewound to.
 		delete(x.positions, index)
@@ -164,7 +165,7 @@ func (s *state) takePositionChange(l *histories.PositionChange) {
 }
 
 func (x *session) setPosition(index int32, next int64) {
-	x.keepPosition(index, &position{after: []int64{next - 1}})
+	x.keepPosition(index, &position{after: []place{{next - 1, none, histories.Unknown}}})
 }
 
 func (x *session) keepPosition(index int32, p *position) {

@@ -138,10 +138,11 @@ type disagreement struct {
 	acknowledged  bool
 }
 
-// step is one consumer's step from one record to the next one it was given.
+// step is one consumer's step from one record to the next one, as it was given them.
+// From a position that was set, from has the offset before it and no event.
 type step struct {
 	log      int32
-	from, to int64
+	from, to place
 	by       histories.OperationID
 }
 
