@@ -84,7 +84,7 @@ func TestOffsetsAgreeWithAMap(t *testing.T) {
 
 func TestLongestIncreasingAgreesWithTryingAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.Permutation([]int64{1, 2, 3, 4, 5, 6, 7, 8}).Draw(t, "values")
+		values := rapid.Permutation([]int64{1, 2, 3, 3, 5, 6, 6, 8}).Draw(t, "values")
 		best := 0
 		for set := range 1 << len(values) {
 			var chosen []int64

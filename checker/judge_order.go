@@ -150,12 +150,13 @@ func (f *findings) judgeSuffixes(log int32, sends []uint32) {
 	}
 }
 
-// longestIncreasing gives the length of the longest increasing subsequence
-// (Fredman 1975, by binary search over the smallest tails).
+// longestIncreasing gives the length of the longest subsequence that does not fall
+// (Fredman 1975, by binary search over the smallest tails). Without a final read two
+// events may have been read at one offset: neither lies behind the other.
 func longestIncreasing(values []int64) int {
 	var tails []int64
 	for _, v := range values {
-		i := sort.Search(len(tails), func(i int) bool { return tails[i] >= v })
+		i := sort.Search(len(tails), func(i int) bool { return tails[i] > v })
 		if i == len(tails) {
 			tails = append(tails, v)
 		} else {
