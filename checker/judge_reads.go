@@ -196,8 +196,8 @@ func (f *findings) judgeSteps() {
 		switch {
 		case !found:
 		case s.mayReplace(log.name.Topic) && !log.layBetween(g, skipped.offset):
-			f.cannotTell(SkippedPoll, "what lies in the log where a consumer stepped over may have been written there after it had passed, "+
-				"in the place of what was lost")
+			f.cannotTell(SkippedPoll, "what lies in the log where a consumer stepped over may have been written there "+
+				"after it had passed, in the place of what was lost")
 		default:
 			f.add(SkippedPoll, g.log, skipped.offset, []uint32{skipped.event}, []histories.OperationID{g.by},
 				"%s was given offset %d of %s after offset %d and stepped over %s at offset %d", g.by.Process, g.to.offset,

@@ -5,6 +5,7 @@ package clients
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +291,38 @@ func TestTruncationThatTheLibraryFindsIsRecordedAsAReset(t *testing.T) {
 		t.Fatalf("position changes are %+v", changes)
 	}
 	r.checkNoSilentStep()
+}
+
+func TestAResetLiesBeforeTheRecordsThatComeWithIt(t *testing.T) {
+	p := histories.Partition{Topic: testTopic}
+	for _, c := range []struct {
+		rule    string
+		records []int64
+		before  bool
+		next    int64
+	}{
+		{"records from where the log was cut", []int64{7, 8}, true, 9},
+		{"records behind a marker that took the place of what was cut off", []int64{12}, true, 13},
+		{"no record yet", nil, false, 7},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			consumer := &franzGoConsumer{recorder: testRecorder(t, &memoryLines{}), lost: make(map[histories.Partition]bool),
+				next: map[histories.Partition]int64{p: 10}}
+			fetch := func(f kgo.FetchPartition) kgo.Fetch {
+				return kgo.Fetch{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{f}}}}
+			}
+			var records []*kgo.Record
+			for _, offset := range c.records {
+				records = append(records, &kgo.Record{Topic: testTopic, Offset: offset})
+			}
+			poll := consumer.take(kgo.Fetches{fetch(kgo.FetchPartition{Records: records}),
+				fetch(kgo.FetchPartition{Err: &kgo.ErrDataLoss{Topic: testTopic, ConsumedTo: 10, ResetTo: 7}})})
+			resets := append(slices.Clone(poll.before), poll.after...)
+			if len(resets) != 1 || resets[0].at.Position != 7 || (len(poll.before) == 1) != c.before || consumer.next[p] != c.next {
+				t.Fatalf("the resets are %+v before and %+v after, next is %d", poll.before, poll.after, consumer.next[p])
+			}
+		})
+	}
 }
 
 func TestOptionsOfConsumersThatAreRefused(t *testing.T) {

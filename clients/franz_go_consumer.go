@@ -183,8 +183,10 @@ func (c *franzGoConsumer) take(fetches kgo.Fetches) polled {
 			return
 		}
 		p := histories.Partition{Topic: f.Topic, Partition: f.Partition}
-		if r, wasReset := resets[p]; wasReset && f.Records[0].Offset < c.next[p] {
-			// The records come from where the position was set back to.
+		if r, wasReset := resets[p]; wasReset {
+			// kgo drops what it has fetched of a partition before it sets the position
+			// back, and says so before it fetches on: the records come from there, even
+			// if markers let them begin behind the old position.
 			poll.before = append(poll.before, r)
 			delete(resets, p)
 		}
