@@ -13,12 +13,40 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// CreateTopic creates a topic and returns when every partition of it has a leader.
+// CreateTopic creates a topic and returns when every broker knows it, with a leader of
+// every partition: brokers learn of it one after the other, and whichever is asked
+// next must not say that there is no such topic.
 func (c *Containers) CreateTopic(ctx context.Context, t Topic) error {
 	if err := c.admin.createTopic(ctx, t); err != nil {
 		return err
 	}
-	return awaitLeaders(ctx, c, t.Name, t.Partitions)
+	return poll(ctx, 20*time.Millisecond, func() error {
+		views := c.admin.views(ctx, []string{t.Name})
+		if len(views) < len(c.nodes) {
+			return fmt.Errorf("waiting until every broker knows topic %s: %d of %d answer in time", t.Name, len(views), len(c.nodes))
+		}
+		for _, v := range views {
+			if err := v.knows(t); err != nil {
+				return fmt.Errorf("waiting until broker %d knows topic %s: %w", v.index+1, t.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// knows gives nil where the view has the topic with all its partitions led.
+func (v view) knows(t Topic) error {
+	if v.err != nil {
+		return v.err
+	}
+	topic := &v.metadata.Topics[0]
+	if lacks := missingOf(topic); len(lacks) > 0 {
+		return errors.New(lacks[0])
+	}
+	if len(topic.Partitions) != int(t.Partitions) {
+		return fmt.Errorf("it knows %d of %d partitions", len(topic.Partitions), t.Partitions)
+	}
+	return nil
 }
 
 // TopicProperties gives the properties in force of a topic.
