@@ -116,13 +116,13 @@ func StartContainers(ctx context.Context, options ContainersOptions) (_ *Contain
 	if err := c.checkMemory(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCannotStart, err)
 	}
+	if c.owner, err = engine.NewOwner(); err != nil { // first: who removes images asks who lives
+		return nil, err
+	}
 	wanted := images.Wanted{Version: c.options.Version, Image: c.options.Image, Progress: c.options.Progress}
 	if c.image, err = images.Find(ctx, c.engine, wanted); errors.Is(err, images.ErrNoImage) {
 		return nil, fmt.Errorf("%w: %w", ErrCannotStart, err)
 	} else if err != nil {
-		return nil, err
-	}
-	if c.owner, err = engine.NewOwner(); err != nil {
 		return nil, err
 	}
 	if err := c.makePlaces(ctx); err != nil {
@@ -166,12 +166,15 @@ func (c *Containers) checkMemory() error {
 		return fmt.Errorf("a broker is given %d MiB of memory; it needs at least %d MiB", c.options.Memory>>20, leastMemory>>20)
 	}
 	d := c.engine.Description()
-	if needed := int64(c.options.Brokers)*c.options.Memory + spareMemory; d.Memory < needed {
+	if needed := neededMemory(c.options.Brokers, c.options.Memory); d.Memory < needed {
 		return fmt.Errorf("%d brokers of %d MiB need %d MiB of memory, and the container engine's machine has %d MiB; "+
 			"give it more, or each broker less", c.options.Brokers, c.options.Memory>>20, needed>>20, d.Memory>>20)
 	}
 	return nil
 }
+
+// neededMemory is what the engine's machine must have for so many brokers.
+func neededMemory(brokers int, each int64) int64 { return int64(brokers)*each + spareMemory }
 
 // makePlaces makes what outlives the brokers: the network, and each broker's volume,
 // namespace and proxy.

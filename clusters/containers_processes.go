@@ -4,11 +4,14 @@ package clusters
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproof/ackproof/clusters/agent"
 )
 
 // stopSeconds is how long a broker may take to shut down in good order.
@@ -16,20 +19,14 @@ const stopSeconds = 30
 
 // KillBroker sends SIGKILL and returns when the process is gone.
 func (c *Containers) KillBroker(ctx context.Context, broker int32) error {
-	return c.end(ctx, broker, func(n *containerNode) error {
-		// A frozen process takes no signal.
-		if err := c.engine.Continue(ctx, n.broker); err != nil {
-			return err
-		}
-		return c.engine.Kill(ctx, n.broker)
-	})
+	return c.end(ctx, broker, func(n *containerNode) error { return c.engine.Kill(ctx, n.broker) })
 }
 
 // StopBroker lets the broker shut down in good order and returns when the process is
 // gone.
 func (c *Containers) StopBroker(ctx context.Context, broker int32) error {
 	return c.end(ctx, broker, func(n *containerNode) error {
-		if err := c.engine.Continue(ctx, n.broker); err != nil {
+		if err := n.goOn(ctx); err != nil { // a stopped process ends in no order
 			return err
 		}
 		return c.engine.Stop(ctx, n.broker, stopSeconds)
@@ -87,7 +84,7 @@ func (c *Containers) StartBroker(ctx context.Context, broker int32) error {
 	if err != nil {
 		return err
 	}
-	if err := c.engine.Continue(ctx, n.broker); err != nil {
+	if err := n.goOn(ctx); err != nil {
 		return err
 	}
 	if err := c.engine.StartAgain(ctx, n.broker); err != nil {
@@ -103,13 +100,32 @@ func (c *Containers) StartBroker(ctx context.Context, broker int32) error {
 	})
 }
 
-// PauseBroker freezes the process.
+// PauseBroker stops the process with SIGSTOP. The engine's own pause is the freezer of
+// cgroups, which gives up on a busy machine ("unable to freeze").
 func (c *Containers) PauseBroker(ctx context.Context, broker int32) error {
 	n, err := c.node(broker)
 	if err != nil {
 		return err
 	}
-	return c.engine.Pause(ctx, n.broker)
+	if err := c.engine.Signal(ctx, n.broker, "SIGSTOP"); err != nil {
+		return err
+	}
+	return poll(ctx, 20*time.Millisecond, func() error {
+		p, err := c.BrokerProcess(ctx, broker)
+		if err == nil && !p.Paused {
+			err = fmt.Errorf("the process of broker %d has not stopped", broker)
+		}
+		return err
+	})
+}
+
+// goOn lets a process go on that may be stopped, if there is one.
+func (n *containerNode) goOn(ctx context.Context) error {
+	state, err := n.cluster.engine.State(ctx, n.broker)
+	if err != nil || !state.Running {
+		return err
+	}
+	return n.cluster.engine.Signal(ctx, n.broker, "SIGCONT")
 }
 
 // BrokerProcess says what the process is like now.
@@ -119,7 +135,18 @@ func (c *Containers) BrokerProcess(ctx context.Context, broker int32) (Process, 
 		return Process{}, err
 	}
 	state, err := c.engine.State(ctx, n.broker)
-	return Process{Running: state.Running, Paused: state.Paused, Started: state.StartedAt}, err
+	if err != nil || !state.Running {
+		return Process{Started: state.StartedAt}, err
+	}
+	output, err := c.engine.Execute(ctx, n.broker, agent.Path, agent.CommandProcess)
+	if err != nil {
+		return Process{}, err
+	}
+	var now agent.Process
+	if err := json.Unmarshal(output, &now); err != nil {
+		return Process{}, fmt.Errorf("reading what the process of broker %d is doing: %w", broker, err)
+	}
+	return Process{Running: true, Paused: now.State == agent.Stopped, Started: state.StartedAt}, nil
 }
 
 // Exits gives the brokers whose process ended though nobody asked for it.

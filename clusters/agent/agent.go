@@ -20,6 +20,9 @@ const (
 	// CommandProbe takes an address and a duration and prints a Probe: what a TCP
 	// connection to it came to.
 	CommandProbe = "probe"
+	// CommandProcess prints a Process: what the first process of the container is
+	// doing, though it may be stopped.
+	CommandProcess = "process"
 	// CommandListen takes an address, accepts connections there and closes them,
 	// until SIGTERM; for tests of what can be reached.
 	CommandListen = "listen"
@@ -58,6 +61,9 @@ type Cut struct {
 	// Name of the cut: letters, digits and "-"; unique in a namespace.
 	Name  string `json:"name"`
 	Rules []Rule `json:"rules"`
+	// Late rules are asked after all that are not: they see, and count, what those
+	// let through.
+	Late bool `json:"late,omitempty"`
 }
 
 // InForce is a cut that is in force.
@@ -80,6 +86,16 @@ type Probe struct {
 	// Error is the system's words; empty where it connected.
 	Error string `json:"error,omitempty"`
 }
+
+// Process is what the first process of a container is doing.
+type Process struct {
+	// State is the kernel's letter: R and S run or sleep, T is stopped by SIGSTOP
+	// (proc_pid_stat(5)).
+	State string `json:"state"`
+}
+
+// Stopped is the state of a process that was stopped.
+const Stopped = "T"
 
 // Broker says how a broker is started.
 type Broker struct {

@@ -137,6 +137,14 @@ func (e *Engine) Kill(ctx context.Context, name string) error {
 	return nil
 }
 
+// Signal sends a signal, as SIGSTOP, to a container's first process.
+func (e *Engine) Signal(ctx context.Context, name, signal string) error {
+	if _, err := e.client.ContainerKill(ctx, name, client.ContainerKillOptions{Signal: signal}); err != nil {
+		return fmt.Errorf("sending %s to the container %s: %w", signal, name, err)
+	}
+	return nil
+}
+
 // Stop sends SIGTERM and waits; SIGKILL follows after so many seconds.
 func (e *Engine) Stop(ctx context.Context, name string, seconds int) error {
 	if _, err := e.client.ContainerStop(ctx, name, client.ContainerStopOptions{Timeout: &seconds}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
@@ -33,6 +34,8 @@ type Description struct {
 	// System is the operating system that the engine runs on, in its own words.
 	System  string `json:"system"`
 	Version string `json:"version"`
+	// API is the newest version of its interface.
+	API string `json:"api"`
 	// Kernel is the version of the kernel that the containers run on.
 	Kernel string `json:"kernel"`
 	// Architecture under Go's name, as amd64.
@@ -57,11 +60,21 @@ var prepare = sync.OnceFunc(func() {
 	log.SetDefault(log.NewNoopLogger())
 })
 
-// Open connects to the engine that testcontainers-go finds: DOCKER_HOST, its own
-// settings, or the usual sockets. ErrNoEngine, with what to do, where none answers.
+// answerLimit bounds how long an engine may take to answer for the first time.
+const answerLimit = 20 * time.Second
+
+// Open connects to the engine that testcontainers-go finds: DOCKER_HOST and no other
+// where that is set, its own settings, or the usual sockets. ErrNoEngine, with what to
+// do, where none answers, which takes no longer than 20 s.
 func Open(ctx context.Context) (*Engine, error) {
 	prepare()
-	connected, err := connect(ctx)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	err := askNamed(ctx)
+	var connected *testcontainers.DockerClient
+	if err == nil {
+		connected, err = connect(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s): %v; start one (as Docker, or dockerd), or set DOCKER_HOST to where it "+
 			"listens; verify doctor says what is missing", ErrNoEngine, address(), err)
@@ -71,6 +84,22 @@ func Open(ctx context.Context) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// askNamed asks the engine that DOCKER_HOST names, if it names one. Where that does
+// not answer, testcontainers-go would take another one: brokers would run, and faults
+// strike, where nobody asked for them.
+func askNamed(ctx context.Context) error {
+	if os.Getenv("DOCKER_HOST") == "" {
+		return nil
+	}
+	named, err := client.New(client.FromEnv)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = named.Close() }() // it was only asked
+	_, err = named.Ping(ctx, client.PingOptions{})
+	return err
 }
 
 // connect turns the panic that testcontainers-go ends with where it finds no engine
@@ -96,9 +125,13 @@ func (e *Engine) describe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking the container engine what it is: %w", err)
 	}
+	version, err := e.client.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return fmt.Errorf("asking the container engine for its version: %w", err)
+	}
 	info := answer.Info
 	e.description = Description{Address: e.client.DaemonHost(), System: info.OperatingSystem, Version: info.ServerVersion,
-		Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture), CPUs: info.NCPU, Memory: info.MemTotal,
+		API: version.APIVersion, Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture), CPUs: info.NCPU, Memory: info.MemTotal,
 		LimitsMemory: info.MemoryLimit}
 	// A desktop engine runs its containers in a virtual machine, whose networks are
 	// not ours.

@@ -4,8 +4,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -53,22 +56,54 @@ func (e *Engine) Import(ctx context.Context, reference string, files io.Reader, 
 	return nil
 }
 
-// Images gives the references of the images that were built here.
+// CanPull asks the image's registry whether it has the image, without pulling it.
+func (e *Engine) CanPull(ctx context.Context, reference string) error {
+	if _, err := e.client.DistributionInspect(ctx, reference, client.DistributionInspectOptions{}); err != nil {
+		return fmt.Errorf("asking its registry for the image %s: %w", reference, err)
+	}
+	return nil
+}
+
+// Images gives the references of the images that were built here; the id of one that
+// has none any more.
 func (e *Engine) Images(ctx context.Context) ([]string, error) {
-	answer, err := e.client.ImageList(ctx, client.ImageListOptions{Filters: client.Filters{}.Add("label", LabelImage)})
+	return e.images(ctx, "those that were built here", client.Filters{}.Add("label", LabelImage))
+}
+
+// ImagesNamed gives the references of the images whose name has the form of one of
+// the patterns, as apache/kafka.
+func (e *Engine) ImagesNamed(ctx context.Context, patterns ...string) ([]string, error) {
+	return e.images(ctx, strings.Join(patterns, ", "), client.Filters{}.Add("reference", patterns...))
+}
+
+func (e *Engine) images(ctx context.Context, what string, filter client.Filters) ([]string, error) {
+	answer, err := e.client.ImageList(ctx, client.ImageListOptions{Filters: filter})
 	if err != nil {
-		return nil, fmt.Errorf("listing the images that were built here: %w", err)
+		return nil, fmt.Errorf("listing the images (%s): %w", what, err)
 	}
 	var references []string
 	for _, image := range answer.Items {
-		references = append(references, image.RepoTags...)
+		named := slices.DeleteFunc(image.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, "<none>") })
+		if len(named) == 0 {
+			named = []string{image.ID}
+		}
+		references = append(references, named...)
 	}
+	slices.Sort(references)
 	return references, nil
 }
 
-// RemoveImage removes an image.
+// ErrInUse says that a container has the image.
+var ErrInUse = errors.New("a container has it")
+
+// RemoveImage removes an image. One that is gone is no error; ErrInUse where it is in
+// use.
 func (e *Engine) RemoveImage(ctx context.Context, reference string) error {
-	if _, err := e.client.ImageRemove(ctx, reference, client.ImageRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+	_, err := e.client.ImageRemove(ctx, reference, client.ImageRemoveOptions{})
+	if errdefs.IsConflict(err) {
+		return fmt.Errorf("removing the image %s: %w", reference, ErrInUse)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the image %s: %w", reference, err)
 	}
 	return nil

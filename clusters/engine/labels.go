@@ -1,5 +1,5 @@
-// This file holds who owns what: the labels of everything that a run makes, and the
-// lock by which a run that is alive is told from one that was killed.
+// This file holds who owns what: the labels of everything that a run makes on the
+// engine, and what of it is left.
 
 package engine
 
@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gofrs/flock"
 	"github.com/moby/moby/client"
@@ -39,22 +40,24 @@ type Owner struct {
 // NewOwner makes a new owner, which is alive until Release or the end of the process,
 // however it ends.
 func NewOwner() (*Owner, error) {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("asking for the name of this machine: %w", err)
 	}
-	folder := filepath.Join(os.TempDir(), fmt.Sprintf("ackproof-%d", os.Getuid()))
+	folder := lockFolder()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the runs' locks: %w", err)
 	}
-	o := &Owner{Run: hex.EncodeToString(random[:]), host: host}
-	o.lock = flock.New(filepath.Join(folder, o.Run+".lock"))
-	if locked, err := o.lock.TryLock(); err != nil || !locked {
-		return nil, fmt.Errorf("locking %s for a new run: %w", o.lock.Path(), errors.Join(err, errors.ErrUnsupported))
+	for range lockAttempts {
+		var random [4]byte
+		_, _ = rand.Read(random[:]) // never fails
+		o := &Owner{Run: hex.EncodeToString(random[:]), host: host}
+		o.lock = flock.New(filepath.Join(folder, o.Run+lockSuffix))
+		if err = hold(o.lock); err == nil {
+			return o, nil
+		}
 	}
-	return o, nil
+	return nil, fmt.Errorf("locking %s for a new run: %w", folder, err)
 }
 
 // Name gives a name for something of the run.
@@ -76,14 +79,18 @@ func (o *Owner) Release() error {
 
 // Left is what one run has on the engine.
 type Left struct {
-	Run string
-	// Alive: the process that owns it lives. Elsewhere: it was made from another
-	// machine, Host, so that nobody here knows.
-	Alive, Elsewhere bool
-	Host             string
-	Containers       []string // names
-	Networks         []string
-	Volumes          []string
+	Run string `json:"run"`
+	// Alive: the process that owns it lives, or it cannot be told for the reason in
+	// Doubt. Elsewhere: it was made from another machine, Host, so that nobody here
+	// knows.
+	Alive     bool   `json:"alive"`
+	Doubt     string `json:"doubt,omitempty"`
+	Elsewhere bool   `json:"elsewhere"`
+	Host      string `json:"host"`
+	// The names of what there is.
+	Containers []string `json:"containers"`
+	Networks   []string `json:"networks"`
+	Volumes    []string `json:"volumes"`
 
 	lock string
 }
@@ -98,7 +105,8 @@ func (e *Engine) Left(ctx context.Context) ([]Left, error) {
 	of := func(labels map[string]string) *Left {
 		run := labels[labelRun]
 		if byRun[run] == nil {
-			byRun[run] = &Left{Run: run, Host: labels[labelHost], Elsewhere: labels[labelHost] != host, lock: labels[labelLock]}
+			byRun[run] = &Left{Run: run, Host: labels[labelHost], Elsewhere: labels[labelHost] != host, lock: labels[labelLock],
+				Containers: []string{}, Networks: []string{}, Volumes: []string{}}
 		}
 		return byRun[run]
 	}
@@ -107,10 +115,17 @@ func (e *Engine) Left(ctx context.Context) ([]Left, error) {
 	}
 	var all []Left
 	for _, left := range byRun {
-		left.Alive = !left.Elsewhere && alive(left.lock)
+		if !left.Elsewhere {
+			var doubt error
+			if left.Alive, doubt = alive(left.lock); doubt != nil {
+				left.Alive, left.Doubt = true, doubt.Error()
+			}
+		}
+		slices.Sort(left.Containers)
+		slices.Sort(left.Volumes)
 		all = append(all, *left)
 	}
-	slices.SortFunc(all, func(a, b Left) int { return slices.Compare([]string{a.Run}, []string{b.Run}) })
+	slices.SortFunc(all, func(a, b Left) int { return strings.Compare(a.Run, b.Run) })
 	return all, nil
 }
 
@@ -151,28 +166,12 @@ func firstName(names []string, id string) string {
 	return names[0][1:] // the engine writes "/name"
 }
 
-// alive says whether the owner of the lock lives: then it cannot be taken.
-func alive(path string) bool {
-	if _, err := os.Stat(path); err != nil {
-		return false
-	}
-	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
-	locked, err := lock.TryLock()
-	if err != nil {
-		return true // it cannot be told: leave what may be in use
-	}
-	if locked {
-		_ = lock.Unlock() // it was ours for a moment
-	}
-	return !locked
-}
-
 // Remove removes everything that a run made. What is gone already is no error.
 func (e *Engine) Remove(ctx context.Context, left Left) error {
 	var errs []error
-	// Those that use another one's network namespace before that one.
-	slices.Sort(left.Containers)
-	for _, name := range left.Containers {
+	// Those that use another one's network namespace before that one, which the
+	// alphabet does: broker, holder.
+	for _, name := range slices.Sorted(slices.Values(left.Containers)) {
 		errs = append(errs, e.RemoveContainer(ctx, name))
 	}
 	for _, name := range left.Networks {

@@ -26,8 +26,11 @@ const recipe = 1
 // leastJava is what Kafka's brokers need from 4.0 on (KIP-1013).
 const leastJava = 17
 
+// builtName is the name of the images that are built here.
+const builtName = "ackproof/kafka"
+
 func builtReference(version, architecture string) string {
-	return fmt.Sprintf("ackproof/kafka:%s-%s-r%d", version, architecture, recipe)
+	return fmt.Sprintf("%s:%s-%s-r%d", builtName, version, architecture, recipe)
 }
 
 // modules of Java that a broker needs, measured with 3.7 to 4.4.
@@ -80,11 +83,11 @@ func build(ctx context.Context, e *engine.Engine, version, reference string) err
 	if e.Description().Architecture != runtime.GOARCH {
 		return fmt.Errorf("the engine runs on %s and this machine on %s", e.Description().Architecture, runtime.GOARCH)
 	}
-	folder, err := os.MkdirTemp("", "ackproof-image-")
+	folder, remove, err := engine.TemporaryFolder(engine.FolderImage)
 	if err != nil {
-		return fmt.Errorf("making a temporary folder: %w", err)
+		return err
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // temporary
+	defer func() { _ = remove() }() // temporary
 	jars, java := filepath.Join(folder, "libs"), filepath.Join(folder, "java")
 	if err := t.fetchJars(ctx, folder, jars, version); err != nil {
 		return err

@@ -72,12 +72,10 @@ func Find(ctx context.Context, e *engine.Engine, w Wanted) (string, error) {
 	if err := CheckVersion(w.Version); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoImage, err)
 	}
-	built := builtReference(w.Version, e.Description().Architecture)
-	for _, reference := range []string{built, Official(w.Version)} {
-		if has, err := e.HasImage(ctx, reference); err != nil || has {
-			return reference, err
-		}
+	if reference, err := Present(ctx, e, w.Version); err != nil || reference != "" {
+		return reference, err
 	}
+	built := builtReference(w.Version, e.Description().Architecture)
 	unlock, err := lockBuild(ctx, built)
 	if err != nil {
 		return "", err
@@ -98,6 +96,22 @@ func Find(ctx context.Context, e *engine.Engine, w Wanted) (string, error) {
 		return "", fmt.Errorf("%w: %w; and building one from Maven Central's jars failed: %w", ErrNoImage, pullErr, err)
 	}
 	return built, nil
+}
+
+// Present gives the reference of the image of a version that the engine has; empty:
+// it has none.
+func Present(ctx context.Context, e *engine.Engine, version string) (string, error) {
+	for _, reference := range []string{builtReference(version, e.Description().Architecture), Official(version)} {
+		if has, err := e.HasImage(ctx, reference); err != nil || has {
+			return reference, err
+		}
+	}
+	return "", nil
+}
+
+// All gives the references of all of Kafka's images that the engine has.
+func All(ctx context.Context, e *engine.Engine) ([]string, error) {
+	return e.ImagesNamed(ctx, builtName, "apache/kafka")
 }
 
 // pullOnce pulls an image that the engine does not have.

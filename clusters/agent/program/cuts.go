@@ -40,11 +40,15 @@ func cut(text string) error {
 	}
 	table := connection.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: tablePrefix + wanted.Name})
 	accept := nftables.ChainPolicyAccept
+	priority := nftables.ChainPriorityFilter
+	if wanted.Late {
+		priority = nftables.ChainPriorityRef(*priority + 1)
+	}
 	chains := map[string]*nftables.Chain{
 		agent.In: connection.AddChain(&nftables.Chain{Name: agent.In, Table: table, Type: nftables.ChainTypeFilter,
-			Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter, Policy: &accept}),
+			Hooknum: nftables.ChainHookInput, Priority: priority, Policy: &accept}),
 		agent.Out: connection.AddChain(&nftables.Chain{Name: agent.Out, Table: table, Type: nftables.ChainTypeFilter,
-			Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter, Policy: &accept}),
+			Hooknum: nftables.ChainHookOutput, Priority: priority, Policy: &accept}),
 	}
 	for _, rule := range wanted.Rules {
 		expressions, err := compile(rule)
@@ -89,6 +93,8 @@ func compile(rule agent.Rule) ([]expr.Any, error) {
 	if rule.Percent < 100 {
 		expressions = append(expressions,
 			&expr.Numgen{Register: 1, Modulus: 100, Type: unix.NFT_NG_RANDOM},
+			// A comparison goes byte by byte, so the number must be big-endian.
+			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
 			&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(uint32(rule.Percent))})
 	}
 	return append(expressions, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}), nil

@@ -34,7 +34,7 @@ func run(arguments []string, out io.Writer) error {
 	}
 	command, arguments := arguments[0], arguments[1:]
 	wanted, known := map[string]int{agent.CommandHold: 0, agent.CommandCut: 1, agent.CommandMend: 1, agent.CommandCuts: 0,
-		agent.CommandProbe: 2, agent.CommandListen: 1, agent.CommandBroker: 1}[command]
+		agent.CommandProbe: 2, agent.CommandProcess: 0, agent.CommandListen: 1, agent.CommandBroker: 1}[command]
 	if !known {
 		return fmt.Errorf("there is no command %q", command)
 	}
@@ -55,6 +55,9 @@ func run(arguments []string, out io.Writer) error {
 	case agent.CommandProbe:
 		result, err := probe(arguments[0], arguments[1])
 		return print(out, result, err)
+	case agent.CommandProcess:
+		now, err := process()
+		return print(out, now, err)
 	case agent.CommandListen:
 		return listen(arguments[0])
 	default:
@@ -98,6 +101,20 @@ func probe(address, limit string) (agent.Probe, error) {
 		return agent.Probe{Result: agent.TimedOut, Error: err.Error()}, nil
 	}
 	return agent.Probe{}, fmt.Errorf("probing %s: %w", address, err)
+}
+
+// process says what the first process is doing: the letter after its name, which is in
+// parentheses and may hold anything.
+func process() (agent.Process, error) {
+	text, err := os.ReadFile("/proc/1/stat")
+	if err != nil {
+		return agent.Process{}, fmt.Errorf("looking at the first process: %w", err)
+	}
+	_, rest, found := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+	if !found || rest == "" {
+		return agent.Process{}, fmt.Errorf("looking at the first process: %q has no state", text)
+	}
+	return agent.Process{State: rest[:1]}, nil
 }
 
 // listen accepts connections and closes them until it is told to end.
