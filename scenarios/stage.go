@@ -16,6 +16,7 @@ import (
 
 	"github.com/ackproof/ackproof/clients"
 	"github.com/ackproof/ackproof/clusters"
+	"github.com/ackproof/ackproof/clusters/engine"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/nemesis"
 )
@@ -186,18 +187,21 @@ func (s *stage) readReplicas() error {
 	s.enter(phaseReplicas)
 	reading, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Read)
 	defer cancel()
-	folder, err := os.MkdirTemp("", "ackproof-segments-")
+	folder, remove, err := engine.TemporaryFolder(engine.FolderSegments)
 	if err != nil {
-		return fmt.Errorf("making a folder for the segment files: %w", err)
+		return err
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // temporary
+	defer func() { _ = remove() }() // temporary
 	_, err = clients.ReplicaRead(reading, clients.ReplicaReadOptions{Recorder: s.recorder, Connection: s.connection,
 		Partitions: s.partitions(), Segments: copiedSegments(segments, folder)})
 	return err
 }
 
+// segmentFiles gives the segment files of a replica.
+type segmentFiles = func(ctx context.Context, replica int32, p histories.Partition) ([]clients.SegmentFile, error)
+
 // copiedSegments gives the segment files of a replica, copied into the folder.
-func copiedSegments(cluster clusters.SegmentReader, folder string) func(context.Context, int32, histories.Partition) ([]clients.SegmentFile, error) {
+func copiedSegments(cluster clusters.SegmentReader, folder string) segmentFiles {
 	return func(ctx context.Context, replica int32, p histories.Partition) ([]clients.SegmentFile, error) {
 		own := filepath.Join(folder, fmt.Sprintf("%d-%s-%d", replica, p.Topic, p.Partition))
 		if err := os.MkdirAll(own, 0o700); err != nil {
