@@ -245,7 +245,7 @@ func (e Exit) String() string {
 	return fmt.Sprintf("broker %d ended by itself, %s", e.Broker, why)
 }
 
-// Directions of packets, seen from a broker.
+// Direction of packets, seen from a broker.
 type Direction string
 
 // The directions.

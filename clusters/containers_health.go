@@ -163,7 +163,8 @@ func takeLeaders(newest map[string]map[int32]Leader, topic *kmsg.MetadataRespons
 		before, has := known[p.Partition]
 		// With the same epoch, a view without a leader is the newer one: an epoch
 		// begins with a leader.
-		if has && (p.LeaderEpoch < before.Epoch || (p.LeaderEpoch == before.Epoch && p.Leader >= 0 && len(p.ISR) >= len(before.InSync))) {
+		sameEpoch := has && p.LeaderEpoch == before.Epoch && p.Leader >= 0 && len(p.ISR) >= len(before.InSync)
+		if sameEpoch || (has && p.LeaderEpoch < before.Epoch) {
 			continue
 		}
 		leader := Leader{Topic: *topic.Topic, Partition: p.Partition, Broker: p.Leader, Epoch: p.LeaderEpoch,
@@ -247,7 +248,8 @@ func (c *Containers) quorumWhole(ctx context.Context) error {
 		}
 		if v.LastFetchTimestamp > 0 && v.LastCaughtUpTimestamp > 0 &&
 			time.Duration(newestFetch(quorum)-v.LastFetchTimestamp)*time.Millisecond > mostQuorumWait {
-			what = append(what, fmt.Sprintf("controller %d has not fetched from the active one for more than %s", v.ReplicaID, mostQuorumWait))
+			what = append(what, fmt.Sprintf("controller %d has not fetched from the active one for more than %s", v.ReplicaID,
+				mostQuorumWait))
 		}
 	}
 	if len(quorum.CurrentVoters) != len(c.nodes) {

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	status := m.Run()
 	if shared.cluster != nil {
 		if err := shared.cluster.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+			_, _ = fmt.Fprintln(os.Stderr, err)
 			status = 1
 		}
 	}
@@ -70,11 +70,11 @@ func containers(t *testing.T) (*Containers, context.Context) {
 			}
 		}
 	})
-	awaitWhole(t, ctx, shared.cluster)
+	awaitWhole(ctx, t, shared.cluster)
 	return shared.cluster, ctx
 }
 
-func awaitWhole(t *testing.T, ctx context.Context, c *Containers) {
+func awaitWhole(ctx context.Context, t *testing.T, c *Containers) {
 	t.Helper()
 	if err := poll(ctx, 100*time.Millisecond, func() error { return c.Whole(ctx) }); err != nil {
 		t.Fatal(err)
@@ -123,9 +123,10 @@ func TestTheAdvertisedAddressesAreTheProxies(t *testing.T) {
 	}
 }
 
-func all(broker int32, direction Direction, peers ...int32) (drops []Drop) {
+// all drops everything between broker 1 and the peers in a direction.
+func all(direction Direction, peers ...int32) (drops []Drop) {
 	for _, peer := range peers {
-		drops = append(drops, Drop{Broker: broker, Direction: direction, Peer: peer, Percent: 100})
+		drops = append(drops, Drop{Broker: 1, Direction: direction, Peer: peer, Percent: 100})
 	}
 	return drops
 }
@@ -142,7 +143,7 @@ func replicationOnly(drops []Drop) []Drop {
 const packetsTest = 7777
 
 // arrive says whether a packet that one broker sends reaches the other.
-func arrive(t *testing.T, ctx context.Context, c *Containers, from, to int32) bool {
+func arrive(ctx context.Context, t *testing.T, c *Containers, from, to int32) bool {
 	t.Helper()
 	a, b := c.nodes[from-1], c.nodes[to-1]
 	// Dropped there, and counted: how it got there is all that is asked.
@@ -160,7 +161,7 @@ func arrive(t *testing.T, ctx context.Context, c *Containers, from, to int32) bo
 // Between every two brokers, in both directions: what arrives under each cut. Broker 1
 // is the one that is cut.
 func TestACutIsWhatItSaysAndNothingElse(t *testing.T) {
-	both := append(all(1, Inbound, 2, 3), all(1, Outbound, 2, 3)...)
+	both := append(all(Inbound, 2, 3), all(Outbound, 2, 3)...)
 	for name, cut := range map[string]struct {
 		drops []Drop
 		// lost are the ways on which packets are lost, as "1>2".
@@ -171,18 +172,18 @@ func TestACutIsWhatItSaysAndNothingElse(t *testing.T) {
 		clients     bool // broker 1 is cut from its clients
 	}{
 		"everything from and to the others": {drops: both, lost: "1>2 1>3 2>1 3>1", unreachable: "1>2 1>3 2>1 3>1"},
-		"what comes in":                     {drops: all(1, Inbound, 2, 3), lost: "2>1 3>1", unreachable: "1>2 1>3 2>1 3>1"},
-		"what goes out":                     {drops: all(1, Outbound, 2, 3), lost: "1>2 1>3", unreachable: "1>2 1>3 2>1 3>1"},
-		"one peer of two":                   {drops: append(all(1, Inbound, 2), all(1, Outbound, 2)...), lost: "1>2 2>1", unreachable: "1>2 2>1"},
-		"the followers from its listener":   {drops: replicationOnly(append(all(1, Inbound, 2, 3), all(1, Outbound, 2, 3)...)), unreachable: "2>1 3>1"},
-		"the clients":                       {drops: append(all(1, Inbound, Clients), all(1, Outbound, Clients)...), clients: true},
+		"what comes in":                     {drops: all(Inbound, 2, 3), lost: "2>1 3>1", unreachable: "1>2 1>3 2>1 3>1"},
+		"what goes out":                     {drops: all(Outbound, 2, 3), lost: "1>2 1>3", unreachable: "1>2 1>3 2>1 3>1"},
+		"one peer of two":                   {drops: append(all(Inbound, 2), all(Outbound, 2)...), lost: "1>2 2>1", unreachable: "1>2 2>1"},
+		"the followers from its listener":   {drops: replicationOnly(append(all(Inbound, 2, 3), all(Outbound, 2, 3)...)), unreachable: "2>1 3>1"},
+		"the clients":                       {drops: append(all(Inbound, Clients), all(Outbound, Clients)...), clients: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, ctx := containers(t)
 			ok(t, c.Cut(ctx, "test", cut.drops))
 			for _, way := range []struct{ from, to int32 }{{1, 2}, {2, 1}, {1, 3}, {3, 1}, {2, 3}, {3, 2}} {
 				text := fmt.Sprintf("%d>%d", way.from, way.to)
-				if lost := !arrive(t, ctx, c, way.from, way.to); lost != strings.Contains(cut.lost, text) {
+				if lost := !arrive(ctx, t, c, way.from, way.to); lost != strings.Contains(cut.lost, text) {
 					t.Errorf("%s: a packet is lost: %v", text, lost)
 				}
 			}
@@ -197,7 +198,7 @@ func TestACutIsWhatItSaysAndNothingElse(t *testing.T) {
 				}
 			}
 			ok(t, c.Mend(ctx, "test"))
-			nothingIsCut(t, ctx, c)
+			nothingIsCut(ctx, t, c)
 		})
 	}
 }
@@ -235,7 +236,7 @@ func dials(ctx context.Context, address string) bool {
 }
 
 // nothingIsCut: no rule is left anywhere, and everybody reaches everybody.
-func nothingIsCut(t *testing.T, ctx context.Context, c *Containers) {
+func nothingIsCut(ctx context.Context, t *testing.T, c *Containers) {
 	t.Helper()
 	cuts, err := c.Cuts(ctx)
 	ok(t, err)
@@ -262,37 +263,37 @@ func TestLossLosesAShare(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatalf("a packet came through: %v; one was lost: %v", arrived, lost)
 		}
-		if arrive(t, ctx, c, 1, 2) {
+		if arrive(ctx, t, c, 1, 2) {
 			arrived = true
 		} else {
 			lost = true
 		}
 	}
 	ok(t, c.Mend(ctx, "loss"))
-	nothingIsCut(t, ctx, c)
+	nothingIsCut(ctx, t, c)
 }
 
 func TestCutsDoNotKnowOfEachOther(t *testing.T) {
 	c, ctx := containers(t)
-	ok(t, c.Cut(ctx, "one", all(1, Inbound, 2)))
-	ok(t, c.Cut(ctx, "two", all(1, Inbound, 2, 3)))
+	ok(t, c.Cut(ctx, "one", all(Inbound, 2)))
+	ok(t, c.Cut(ctx, "two", all(Inbound, 2, 3)))
 	ok(t, c.Mend(ctx, "one"))
-	if arrive(t, ctx, c, 2, 1) {
+	if arrive(ctx, t, c, 2, 1) {
 		t.Error("mending one cut mended the other")
 	}
 	ok(t, c.Mend(ctx, "two"))
 	ok(t, c.Mend(ctx, "two")) // gone already
-	nothingIsCut(t, ctx, c)
+	nothingIsCut(ctx, t, c)
 }
 
 // The rules belong to the namespace, which outlives the broker.
 func TestACutSurvivesARestartOfItsBroker(t *testing.T) {
 	c, ctx := containers(t)
-	ok(t, c.Cut(ctx, "test", append(all(1, Inbound, 2), all(1, Outbound, 2)...)))
+	ok(t, c.Cut(ctx, "test", append(all(Inbound, 2), all(Outbound, 2)...)))
 	before, err := c.BrokerProcess(ctx, 1)
 	ok(t, err)
 	ok(t, c.KillBroker(ctx, 1))
-	if arrive(t, ctx, c, 2, 1) {
+	if arrive(ctx, t, c, 2, 1) {
 		t.Error("the cut is gone with the process")
 	}
 	ok(t, c.StartBroker(ctx, 1))
@@ -301,12 +302,12 @@ func TestACutSurvivesARestartOfItsBroker(t *testing.T) {
 	if !now.Running || now.Started == before.Started {
 		t.Errorf("the process is %+v after %+v", now, before)
 	}
-	if arrive(t, ctx, c, 2, 1) || arrive(t, ctx, c, 1, 2) {
+	if arrive(ctx, t, c, 2, 1) || arrive(ctx, t, c, 1, 2) {
 		t.Error("the cut is gone after the restart")
 	}
 	ok(t, c.Mend(ctx, "test"))
-	awaitWhole(t, ctx, c)
-	nothingIsCut(t, ctx, c)
+	awaitWhole(ctx, t, c)
+	nothingIsCut(ctx, t, c)
 }
 
 func TestProcesses(t *testing.T) {
@@ -324,13 +325,13 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("the cluster says of itself: %v", err)
 		}
 		ok(t, c.StartBroker(ctx, 2))
-		awaitWhole(t, ctx, c)
+		awaitWhole(ctx, t, c)
 	})
 	t.Run("a frozen broker can be killed", func(t *testing.T) {
 		ok(t, c.PauseBroker(ctx, 3))
 		ok(t, c.KillBroker(ctx, 3))
 		ok(t, c.StartBroker(ctx, 3))
-		awaitWhole(t, ctx, c)
+		awaitWhole(ctx, t, c)
 	})
 	t.Run("what was asked for is no exit, and what was not is one", func(t *testing.T) {
 		ok(t, c.StopBroker(ctx, 1))
@@ -341,7 +342,7 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("leaving twice: %v", err)
 		}
 		ok(t, c.Return(ctx, 1))
-		awaitWhole(t, ctx, c)
+		awaitWhole(ctx, t, c)
 		ok(t, c.engine.Kill(ctx, c.nodes[0].broker)) // behind the cluster's back
 		ok(t, poll(ctx, 50*time.Millisecond, func() error {
 			exits, err := c.Exits(ctx)
@@ -354,7 +355,7 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("killing what has ended: %v", err)
 		}
 		ok(t, c.StartBroker(ctx, 1))
-		awaitWhole(t, ctx, c)
+		awaitWhole(ctx, t, c)
 	})
 }
 

@@ -31,9 +31,10 @@ func roles() []string {
 }
 
 // brokerSettings are the settings by which a fault is aimed at brokers.
-func brokerSettings(byDefault string) []Setting {
+func brokerSettings() []Setting {
 	settings := []Setting{
-		nodeOr("broker", byDefault, "the broker that it is aimed at, by its role or its id; also a suffix of the name, as -leader", roles()...),
+		nodeOr("broker", roleLeader, "the broker that it is aimed at, by its role or its id; also a suffix of the name, as -leader",
+			roles()...),
 		partitionFilter(randomOne, "with broker=leader, follower and last-in-sync: of which partition", randomOne),
 		word("coordinates", "ackproof", "with the coordinators: the group.id or the transactional.id"),
 	}

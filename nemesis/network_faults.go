@@ -89,7 +89,7 @@ func isolate() Fault {
 	return networkFault(Fault{
 		Name:     "isolate",
 		Doc:      "a broker is cut off from all other brokers and controllers, and not from the clients",
-		Settings: append([]Setting{clientsSetting()}, brokerSettings(roleLeader)...),
+		Settings: append([]Setting{clientsSetting()}, brokerSettings()...),
 		Least:    leastNoticed,
 	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
 		broker, why, err := chooseBroker(ctx, env, s)
@@ -151,7 +151,7 @@ func oneWay() Fault {
 		Doc:  "a broker hears nothing of the other brokers and controllers (direction=in), or they hear nothing of it (out)",
 		Settings: append([]Setting{
 			choice("direction", "in", "what is dropped: what comes in at the broker, or what goes out", "in", "out", randomOne),
-		}, brokerSettings(roleLeader)...),
+		}, brokerSettings()...),
 		Least: leastNoticed,
 	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
 		broker, why, err := chooseBroker(ctx, env, s)
@@ -171,7 +171,7 @@ func cutReplication() Fault {
 	return networkFault(Fault{
 		Name:     "cut-replication",
 		Doc:      "the followers are cut off from one leader's listener for brokers; controllers and clients are not touched",
-		Settings: brokerSettings(roleLeader),
+		Settings: brokerSettings(),
 		Least:    leastNoticed,
 	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
 		broker, why, err := chooseBroker(ctx, env, s)
@@ -191,7 +191,7 @@ func cutClients() Fault {
 	return networkFault(Fault{
 		Name:     "cut-clients",
 		Doc:      "the clients are cut off from one broker; the brokers are not from each other",
-		Settings: brokerSettings(roleLeader),
+		Settings: brokerSettings(),
 		Least:    2 * time.Second,
 	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
 		broker, why, err := chooseBroker(ctx, env, s)
@@ -207,7 +207,7 @@ func loss() Fault {
 		Settings: append([]Setting{
 			{Name: "percent", Default: "20", Doc: "the share that is lost, in each direction", Values: "1 to 100", canonical: percentage},
 			clientsSetting(),
-		}, brokerSettings(roleLeader)...),
+		}, brokerSettings()...),
 		Least: 2 * time.Second,
 	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
 		broker, why, err := chooseBroker(ctx, env, s)

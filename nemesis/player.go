@@ -369,9 +369,9 @@ func (p *Player) exited(ctx context.Context) error {
 	if !can {
 		return nil
 	}
-	exits, err := master.Exits(ctx)
-	if err != nil || len(exits) == 0 {
-		return nil // what cannot be told now is asked again
+	exits, _ := master.Exits(ctx) // what cannot be told now is asked again
+	if len(exits) == 0 {
+		return nil
 	}
 	for _, exit := range exits {
 		p.say(histories.ClusterBrokerExited, exit.String())

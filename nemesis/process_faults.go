@@ -66,7 +66,7 @@ func kill() Fault {
 	return processFault(Fault{
 		Name:     "kill",
 		Doc:      "a broker's process is killed (SIGKILL); it starts again with its log when the fault ends",
-		Settings: append([]Setting{countSetting()}, brokerSettings(roleLeader)...),
+		Settings: append([]Setting{countSetting()}, brokerSettings()...),
 		Least:    4 * time.Second, Window: noticedWindow, Stalls: true,
 	}, func(ctx context.Context, env *Environment, s Settings) (*processes, error) {
 		brokers, why, err := chooseBrokers(ctx, env, s)
@@ -88,7 +88,7 @@ func pause() Fault {
 	return processFault(Fault{
 		Name:     "pause",
 		Doc:      "a broker's process is frozen; its connections stay open; it goes on when the fault ends",
-		Settings: append([]Setting{countSetting()}, brokerSettings(roleLeader)...),
+		Settings: append([]Setting{countSetting()}, brokerSettings()...),
 		Least:    4 * time.Second, Window: noticedWindow, Stalls: true,
 	}, func(ctx context.Context, env *Environment, s Settings) (*processes, error) {
 		brokers, why, err := chooseBrokers(ctx, env, s)
@@ -100,7 +100,7 @@ func restart() Fault {
 	return processFault(Fault{
 		Name:     "restart",
 		Doc:      "a broker shuts down in good order, moving its leaderships, and starts again at once",
-		Settings: append([]Setting{countSetting()}, brokerSettings(roleLeader)...),
+		Settings: append([]Setting{countSetting()}, brokerSettings()...),
 		Window:   noticedWindow, Stalls: true,
 	}, func(ctx context.Context, env *Environment, s Settings) (*processes, error) {
 		brokers, why, err := chooseBrokers(ctx, env, s)

@@ -133,7 +133,8 @@ func (e *election) elect(ctx context.Context) error {
 	for _, p := range leaders {
 		if p.Broker != clusters.NoLeader {
 			if p.Name() == e.before.Name() {
-				e.seen = fmt.Sprintf("%s got broker %d as its leader by a clean election (an eligible leader replica, KIP-966)", p.Name(), p.Broker)
+				e.seen = fmt.Sprintf("%s got broker %d as its leader by a clean election (an eligible leader replica, KIP-966)",
+					p.Name(), p.Broker)
 			}
 			continue
 		}

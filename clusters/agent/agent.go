@@ -24,7 +24,7 @@ const (
 	// doing, though it may be stopped.
 	CommandProcess = "process"
 	// CommandListen takes an address, accepts connections there and closes them,
-	// until SIGTERM; for tests of what can be reached.
+	// until SIGTERM; for trying out what can be reached.
 	CommandListen = "listen"
 	// CommandBroker takes the path of a Broker as JSON, formats the storage where it
 	// is not formatted, and becomes the broker.

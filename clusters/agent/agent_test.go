@@ -26,7 +26,8 @@ func TestTheEmbeddedProgramsAreBuiltFromTheSources(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), "agent")
-			build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", path, "./program")
+			build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false",
+				"-ldflags", "-s -w -buildid=", "-o", path, "./program")
 			build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=", "GOAMD64=v1",
 				"GOTOOLCHAIN="+info.GoVersion)
 			if output, err := build.CombinedOutput(); err != nil {

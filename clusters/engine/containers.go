@@ -77,7 +77,8 @@ func (e *Engine) Start(ctx context.Context, s Spec) error {
 		h.Memory = s.Memory
 		h.MemorySwap = s.Memory // no swap beside it
 	}
-	started, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: request, Started: true})
+	started, err := testcontainers.GenericContainer(ctx,
+		testcontainers.GenericContainerRequest{ContainerRequest: request, Started: true})
 	if err != nil {
 		err = fmt.Errorf("starting the container %s (image %s): %w", s.Name, s.Image, err)
 		if started != nil {

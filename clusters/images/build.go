@@ -63,7 +63,8 @@ func findTools(ctx context.Context) (tools, error) {
 	}
 	major := 0
 	if _, err := fmt.Sscanf(string(output), "%d", &major); err != nil || major < leastJava {
-		return t, fmt.Errorf("the JDK of %s is %s; Kafka's brokers need %d or newer", t.jlink, strings.TrimSpace(string(output)), leastJava)
+		return t, fmt.Errorf("the JDK of %s is %s; Kafka's brokers need %d or newer", t.jlink,
+			strings.TrimSpace(string(output)), leastJava)
 	}
 	return t, nil
 }

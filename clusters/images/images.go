@@ -52,7 +52,7 @@ func CheckVersion(version string) error {
 	major, _ := strconv.Atoi(parts[1]) // digits
 	minor, _ := strconv.Atoi(parts[2])
 	if major < 3 || (major == 3 && minor < 7) {
-		return fmt.Errorf("Kafka %s is too old: brokers are started from 3.7.0 on", version)
+		return fmt.Errorf("version %s of Kafka is too old: brokers are started from 3.7.0 on", version)
 	}
 	return nil
 }
@@ -91,7 +91,8 @@ func Find(ctx context.Context, e *engine.Engine, w Wanted) (string, error) {
 	if ctx.Err() != nil {
 		return "", pullErr
 	}
-	w.Progress("building an image of Kafka " + w.Version + " from Maven Central's jars (no registry can be reached); the next run finds it built")
+	w.Progress("building an image of Kafka " + w.Version + " from Maven Central's jars, since no registry can be reached; " +
+		"the next run finds it built")
 	if err := build(ctx, e, w.Version, built); err != nil {
 		return "", fmt.Errorf("%w: %w; and building one from Maven Central's jars failed: %w", ErrNoImage, pullErr, err)
 	}

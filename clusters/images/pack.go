@@ -147,7 +147,9 @@ func packFile(archive *tar.Writer, path, at string) (err error) {
 		return err
 	}
 	defer func() { _ = file.Close() }() // only read
-	if err := archive.WriteHeader(&tar.Header{Name: at, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}); err != nil {
+	// The time too: Java compares it with the one in its archive of classes.
+	header := &tar.Header{Name: at, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}
+	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
 	_, err = io.Copy(archive, file)

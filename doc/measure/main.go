@@ -112,7 +112,8 @@ func play(ctx context.Context, program, work string, r run) (v verdict, err erro
 		if err := os.RemoveAll(folder); err != nil {
 			return v, err
 		}
-		command := exec.CommandContext(ctx, program, append([]string{"run", "--out", folder, "--cluster", "containers"}, r.arguments...)...)
+		arguments := append([]string{"run", "--out", folder, "--cluster", "containers"}, r.arguments...)
+		command := exec.CommandContext(ctx, program, arguments...)
 		var progress strings.Builder
 		command.Stderr = &progress
 		command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
@@ -180,10 +181,11 @@ func number(n int64) string {
 // versions are the default producer under partitions, kills and pauses of leaders.
 func versions() table {
 	t := table{title: "The default producer on real brokers",
-		about: "90 s of `isolate-leader`, `kill-leader` and `pause-leader` on three brokers in containers, with the default producer of\n" +
-			"franz-go (acks=all, idempotent), 3,000 events a second over 6 partitions, replication factor 3, min.insync.replicas 2.\n" +
-			"\"Faults\" are those that bit, \"moved\" those of them that moved leaderships. One row is one run:\n" +
-			"`verify run --cluster containers --kafka VERSION --seed SEED`.",
+		about: `90 s of "isolate-leader", "kill-leader" and "pause-leader" on three brokers in containers, with the default
+producer of franz-go (acks=all, idempotent), 3,000 events a second over 6 partitions, replication factor 3,
+min.insync.replicas 2. "Faults" are those that bit, "moved" those of them that moved leaderships. One row is one run:
+
+    verify run --cluster containers --kafka VERSION --seed SEED`,
 		head: []string{"Kafka", "seed", "verdict", "sent", "acknowledged", "in the log", "lost", "duplicates", "disorder",
 			"replica divergence", "faults", "moved"},
 		row: func(v verdict) []string {
@@ -211,13 +213,14 @@ const seed = 1
 // configurations are nine producers under three faults, on one partition.
 func configurations() table {
 	t := table{title: "What each configuration loses, duplicates and reorders",
-		about: "One partition, one producer of franz-go at 3,000 events a second, Kafka 4.1.0, replication factor 3, min.insync.replicas 2,\n" +
-			"linger.ms=2, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not say otherwise. Faults: the leader is\n" +
-			"paused three times (`pause-leader`, 44 s), isolated from the other brokers three times (`isolate-leader`, 44 s), or every 20th\n" +
-			"response is lost (`lost-response:every=20`, 20 s). A count with a * is not promised to be none; one without is. With acks=0 nothing is\n" +
-			"acknowledged: \"lost\" counts what the library reported sent and the log lacks.",
-		head: []string{"fault", "configuration", "verdict", "sent", "acknowledged", "in the log", "lost", "duplicates", "disorder", "late ghosts",
-			"holes", "ghosts", "faults"},
+		about: `One partition, one producer of franz-go at 3,000 events a second, Kafka 4.1.0, replication factor 3,
+min.insync.replicas 2, linger.ms=2, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not say
+otherwise. The leader is paused three times (pause-leader, 44 s), isolated from the other brokers three times
+(isolate-leader, 44 s), or every 20th response is lost (lost-response:every=20, 20 s). A count with a * is not promised
+to be none; one without is. With acks=0 nothing is acknowledged: "lost" counts what the library reported sent and the
+log lacks. The seed is 1.`,
+		head: []string{"fault", "configuration", "verdict", "sent", "acknowledged", "in the log", "lost", "duplicates",
+			"disorder", "late ghosts", "holes", "ghosts", "faults"},
 		row: func(v verdict) []string {
 			bit, _ := v.moves()
 			cell := func(name string) string {
@@ -232,7 +235,8 @@ func configurations() table {
 				lost = number(n) + "*"
 			}
 			return []string{v.Verdict, number(v.Counts.Invoked), number(v.Counts.Acknowledged), number(v.Counts.InLog), lost,
-				cell("duplicate"), cell("order-violation"), cell("late-ghost"), number(v.Counts.Holes), number(v.Counts.Ghosts), fmt.Sprint(bit)}
+				cell("duplicate"), cell("order-violation"), cell("late-ghost"), number(v.Counts.Holes), number(v.Counts.Ghosts),
+				fmt.Sprint(bit)}
 		}}
 	for _, fault := range []struct{ faults, duration string }{
 		{"pause-leader", "44s"}, {"isolate-leader", "44s"}, {"lost-response:every=20", "20s"},

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +30,8 @@ func build(architecture string) error {
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
 	path := filepath.Join(folder, "agent")
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=", "-o", path, "./program")
+	command := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -buildid=", "-o", path, "./program")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=", "GOAMD64=v1")
 	command.Stderr = os.Stderr
 	if err := command.Run(); err != nil {

@@ -6,6 +6,7 @@ package main
 
 import (
 	"archive/zip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -69,7 +70,7 @@ func format(java string, b agent.Broker) error {
 	}
 	arguments := slices.Concat([]string{"-cp", filepath.Join(b.Libraries, "*")}, b.Options,
 		[]string{tool, "format"}, b.Format)
-	command := exec.Command(java, arguments...)
+	command := exec.CommandContext(context.Background(), java, arguments...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("formatting the storage (%s %s): %w", tool, strings.Join(b.Format, " "), err)

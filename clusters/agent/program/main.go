@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,13 +52,13 @@ func run(arguments []string, out io.Writer) error {
 		return mend(arguments[0])
 	case agent.CommandCuts:
 		inForce, err := cuts()
-		return print(out, inForce, err)
+		return write(out, inForce, err)
 	case agent.CommandProbe:
 		result, err := probe(arguments[0], arguments[1])
-		return print(out, result, err)
+		return write(out, result, err)
 	case agent.CommandProcess:
 		now, err := process()
-		return print(out, now, err)
+		return write(out, now, err)
 	case agent.CommandListen:
 		return listen(arguments[0])
 	default:
@@ -65,7 +66,7 @@ func run(arguments []string, out io.Writer) error {
 	}
 }
 
-func print(out io.Writer, document any, err error) error {
+func write(out io.Writer, document any, err error) error {
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ func probe(address, limit string) (agent.Probe, error) {
 	if err != nil || timeout <= 0 {
 		return agent.Probe{}, fmt.Errorf("probing %s: %q is not a duration above zero", address, limit)
 	}
-	connection, err := net.DialTimeout("tcp", address, timeout)
+	dialer := net.Dialer{Timeout: timeout}
+	connection, err := dialer.DialContext(context.Background(), "tcp", address)
 	if err == nil {
 		return agent.Probe{Result: agent.Connected}, connection.Close()
 	}
@@ -119,16 +121,14 @@ func process() (agent.Process, error) {
 
 // listen accepts connections and closes them until it is told to end.
 func listen(address string) error {
-	listener, err := net.Listen("tcp", address)
+	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	var config net.ListenConfig
+	listener, err := config.Listen(ended, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", address, err)
 	}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-ended
-		_ = listener.Close() // Accept tells
-	}()
+	context.AfterFunc(ended, func() { _ = listener.Close() }) // Accept tells
 	for {
 		connection, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
