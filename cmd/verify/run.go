@@ -72,7 +72,8 @@ func (f *runFlags) register(c *cobra.Command) {
 		"containers: address of the first broker for clients, as 127.0.0.1:19091; the others take the ports after it (default: free ports)")
 	flags.StringVar(&f.brokerConfig, "broker-config", "", "containers: broker properties under Kafka's names")
 	flags.Int64Var(&f.memoryMiB, "broker-memory", 0, "containers: memory of each broker in MiB, half of it heap (default 768)")
-	flags.Int64Var(&f.diskMiB, "broker-disk", 0, "containers: size of each broker's data volume in MiB, kept in memory then (0: the engine's disk)")
+	flags.Int64Var(&f.diskMiB, "broker-disk", 0,
+		"containers: size of each broker's data volume in MiB, kept in memory then (0: the engine's disk)")
 	flags.StringVar(&f.producer, "producer", "",
 		"producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
 	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
