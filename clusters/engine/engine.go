@@ -131,8 +131,8 @@ func (e *Engine) describe(ctx context.Context) error {
 	}
 	info := answer.Info
 	e.description = Description{Address: e.client.DaemonHost(), System: info.OperatingSystem, Version: info.ServerVersion,
-		API: version.APIVersion, Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture), CPUs: info.NCPU, Memory: info.MemTotal,
-		LimitsMemory: info.MemoryLimit}
+		API: version.APIVersion, Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture),
+		CPUs: info.NCPU, Memory: info.MemTotal, LimitsMemory: info.MemoryLimit}
 	// A desktop engine runs its containers in a virtual machine, whose networks are
 	// not ours.
 	e.description.Reachable = runtime.GOOS == "linux" && strings.HasPrefix(e.description.Address, "unix://") &&

@@ -69,7 +69,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.kafka, "kafka", "", "containers: version of the brokers, from 3.7.0 on (default "+scenarios.DefaultKafka+")")
 	flags.StringVar(&f.image, "image", "", "containers: use this image, which has Kafka's jars in /opt/kafka/libs and a Java")
 	flags.StringVar(&f.listen, "listen", "",
-		"containers: address of the first broker for clients, as 127.0.0.1:19091; the others take the ports after it (default: free ports)")
+		"containers: address of the first broker for clients, as 127.0.0.1:19091; the others take the next ports (default: free ones)")
 	flags.StringVar(&f.brokerConfig, "broker-config", "", "containers: broker properties under Kafka's names")
 	flags.Int64Var(&f.memoryMiB, "broker-memory", 0, "containers: memory of each broker in MiB, half of it heap (default 768)")
 	flags.Int64Var(&f.diskMiB, "broker-disk", 0,
