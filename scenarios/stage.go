@@ -92,22 +92,27 @@ func (s *stage) playFaults(ctx context.Context) error {
 		return &InputError{err}
 	}
 	s.player.Store(player)
-	ctx, cancel := context.WithTimeout(ctx, s.scenario.Duration)
-	defer cancel()
-	s.began.Store(time.Now().UnixNano())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	s.enter(phaseWorking)
 	var working sync.WaitGroup
 	working.Go(func() {
 		select {
 		case <-s.recorder.Failed():
-			cancel() // the disk is full: there is no point in going on
+			stop() // the disk is full: there is no point in going on
 		case <-ctx.Done():
 		}
 	})
 	for i, p := range s.producers {
 		working.Go(func() { s.produce(ctx, i, p) })
 	}
-	err = player.Play(ctx)
+	s.awaitFirst(ctx)
+	playing, cancel := context.WithTimeout(ctx, s.scenario.Duration)
+	defer cancel()
+	s.began.Store(time.Now().UnixNano())
+	err = player.Play(playing)
+	<-playing.Done()
+	stop()
 	working.Wait()
 	s.enter(phaseHealing)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -125,6 +130,26 @@ func (s *stage) playFaults(ctx context.Context) error {
 		_ = s.recorder.Note("%v", err)
 	}
 	return nil
+}
+
+// firstLimit bounds the wait for the first acknowledgement.
+const firstLimit = 20 * time.Second
+
+// awaitFirst waits until something was acknowledged: on a busy machine the clients take
+// seconds to begin, and a fault that strikes before tells nothing. Where nothing is
+// acknowledged at all, the schedule is played all the same.
+func (s *stage) awaitFirst(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, firstLimit)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for s.recorder.Counts().Acknowledged == 0 {
+		select {
+		case <-limited.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // produce hands over one producer's events at its share of the rate.
