@@ -245,6 +245,14 @@ func (e Exit) String() string {
 	return fmt.Sprintf("broker %d ended by itself, %s", e.Broker, why)
 }
 
+// withAdvice says it with what the reader can do, where that is known.
+func (e Exit) withAdvice() string {
+	if e.OutOfMemory {
+		return e.String() + "; give the brokers more (--broker-memory)"
+	}
+	return e.String()
+}
+
 // Direction of packets, seen from a broker.
 type Direction string
 

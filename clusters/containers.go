@@ -119,7 +119,8 @@ func StartContainers(ctx context.Context, options ContainersOptions) (_ *Contain
 	if c.owner, err = engine.NewOwner(); err != nil { // first: who removes images asks who lives
 		return nil, err
 	}
-	wanted := images.Wanted{Version: c.options.Version, Image: c.options.Image, Progress: c.options.Progress}
+	wanted := images.Wanted{Version: c.options.Version, Image: c.options.Image, JavaOptions: sharedJavaOptions(),
+		Progress: c.options.Progress}
 	if c.image, err = images.Find(ctx, c.engine, wanted); errors.Is(err, images.ErrNoImage) {
 		return nil, fmt.Errorf("%w: %w", ErrCannotStart, err)
 	} else if err != nil {
@@ -217,7 +218,7 @@ func (c *Containers) startBrokers(ctx context.Context) error {
 		}
 		exits, err := c.Exits(limited)
 		if err == nil && len(exits) > 0 {
-			return fmt.Errorf("%w: %s; its last lines:\n%s", ErrNotUp, exits[0], exits[0].LastLines)
+			return fmt.Errorf("%w: %s; its last lines:\n%s", ErrNotUp, exits[0].withAdvice(), exits[0].LastLines)
 		}
 		select {
 		case <-limited.Done():
@@ -225,14 +226,11 @@ func (c *Containers) startBrokers(ctx context.Context) error {
 				return ctx.Err()
 			}
 			return fmt.Errorf("%w: %w: %w; the last lines of broker %d:\n%s", ErrNotUp, context.Cause(limited), notWhole,
-				c.nodes[0].id, c.engine.LastLines(ctx, c.nodes[0].broker, lastLines))
+				c.nodes[0].id, c.nodes[0].lastLines(ctx))
 		case <-ticker.C:
 		}
 	}
 }
-
-// lastLines is how much of a broker's log stands in an error.
-const lastLines = 8
 
 // each does something with every broker at once.
 func (c *Containers) each(do func(*containerNode) error) error {
@@ -333,6 +331,10 @@ func (c *Containers) Close() error {
 func (c *Containers) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
+	if err := c.engine.Ping(ctx); err != nil {
+		return fmt.Errorf("removing the cluster's containers: %w; they are left there: start it again, then verify clean removes them",
+			err)
+	}
 	err := c.each(func(n *containerNode) error { return n.remove(ctx) })
 	err = errors.Join(err, c.engine.RemoveNetwork(ctx, c.owner.Name("network")))
 	if err != nil {

@@ -371,8 +371,14 @@ func (a *admin) features(ctx context.Context) (map[string]string, error) {
 	return features, nil
 }
 
+// propertiesLimit bounds the asking for properties: brokers that are gone do not
+// answer.
+const propertiesLimit = 5 * time.Second
+
 // documentProperties writes the properties in force of every broker into its folder.
 func (a *admin) documentProperties(ctx context.Context, folder string, brokers []int32) error {
+	ctx, cancel := context.WithTimeout(ctx, propertiesLimit)
+	defer cancel()
 	described, err := a.client.DescribeBrokerConfigs(ctx, brokers...)
 	if err != nil {
 		return fmt.Errorf("asking the brokers for their properties: %w", err)

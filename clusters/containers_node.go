@@ -14,7 +14,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -169,8 +171,38 @@ func (n *containerNode) exit(ctx context.Context) (*Exit, error) {
 	if err != nil || state.Running || n.isDown() { // asked for meanwhile
 		return nil, err
 	}
-	return &Exit{Broker: n.id, ExitCode: state.ExitCode, OutOfMemory: state.OutOfMemory,
-		LastLines: e.LastLines(ctx, n.broker, lastLines)}, nil
+	return &Exit{Broker: n.id, ExitCode: state.ExitCode, OutOfMemory: state.OutOfMemory, LastLines: n.lastLines(ctx)}, nil
+}
+
+// How much of a broker's log stands in an error, how many of its complaints before
+// that, and how much is looked through for them.
+const (
+	lastLines      = 6
+	lastComplaints = 4
+	lookedThrough  = 400
+)
+
+// complaint is a line of a log that says what is wrong.
+var complaint = regexp.MustCompile(` (ERROR|FATAL) |(Exception|Error): `)
+
+// lastLines gives the last lines of the broker's log that say something, and its last
+// complaints. What is indented belongs to a line before it, as the frames of a stack and
+// the lists of properties; it would hide what is wrong.
+func (n *containerNode) lastLines(ctx context.Context) string {
+	var lines []string
+	for line := range strings.Lines(n.cluster.engine.LastLines(ctx, n.broker, lookedThrough)) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" && !strings.HasPrefix(line, "\t") {
+			lines = append(lines, line)
+		}
+	}
+	tail := lines[max(len(lines)-lastLines, 0):]
+	var complaints []string
+	for _, line := range lines[:len(lines)-len(tail)] {
+		if complaint.MatchString(line) {
+			complaints = append(complaints, line)
+		}
+	}
+	return strings.Join(append(complaints[max(len(complaints)-lastComplaints, 0):], tail...), "\n")
 }
 
 // document writes the broker's log and its configuration into a folder of its own.
@@ -199,6 +231,9 @@ func (c *Containers) Document(ctx context.Context, folder string) error {
 	}
 	if err := os.WriteFile(filepath.Join(folder, "cluster.json"), append(about, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing what the cluster is: %w", err)
+	}
+	if err := c.engine.Ping(ctx); err != nil {
+		return err
 	}
 	documented := c.each(func(n *containerNode) error { return n.document(ctx, folder) })
 	return errors.Join(documented, c.admin.documentProperties(ctx, folder, c.description.Brokers))

@@ -99,12 +99,14 @@ logger.network.level=ERROR
 `
 )
 
-// javaOptions give a broker a heap of half its memory, and start it fast.
+// javaOptions give a broker a heap of half its memory, and say where it logs to.
 func javaOptions(memory int64) []string {
-	return []string{
-		fmt.Sprintf("-Xmx%dm", max(memory>>21, 8)), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-XX:MaxMetaspaceSize=192m", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError",
-		"-Dlog4j.configuration=file:" + log4j1Path, "-Dlog4j2.configurationFile=" + log4j2Path,
-		"-Dkafka.logs.dir=/tmp", "-Djava.awt.headless=true",
-	}
+	return append(sharedJavaOptions(), fmt.Sprintf("-Xmx%dm", max(memory>>21, 8)),
+		"-Dlog4j.configuration=file:"+log4j1Path, "-Dlog4j2.configurationFile="+log4j2Path)
+}
+
+// sharedJavaOptions start a broker fast, on few cores.
+func sharedJavaOptions() []string {
+	return []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=192m", "-XX:+ExitOnOutOfMemoryError",
+		"-Dkafka.logs.dir=/tmp", "-Djava.awt.headless=true"}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/wire"
 )
@@ -181,7 +182,7 @@ func TestFiltersAimTheFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := setStage(t, false)
 			for p := range int32(testPartitions) {
-				if err := s.cluster.MoveLeader(s.ctx, testTopic, p, p); err != nil {
+				if err := s.cluster.(clusters.LeaderMover).MoveLeader(s.ctx, testTopic, p, p); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -208,7 +209,7 @@ func TestFiltersAimTheFault(t *testing.T) {
 func TestTheFilterForAPartitionActsOnRequestsThatCarryIt(t *testing.T) {
 	s := setStage(t, false)
 	for p := range int32(testPartitions) { // a request to a broker then carries one partition
-		if err := s.cluster.MoveLeader(s.ctx, testTopic, p, p); err != nil {
+		if err := s.cluster.(clusters.LeaderMover).MoveLeader(s.ctx, testTopic, p, p); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,9 +62,12 @@ func linesOf[L histories.Line](m *memory) []L {
 type stage struct {
 	*testing.T
 	ctx     context.Context
-	cluster *clusters.Embedded
-	record  *memory
-	begun   time.Time
+	cluster clusters.Cluster
+	topic   string
+	// limit of healing and of becoming whole.
+	limit  time.Duration
+	record *memory
+	begun  time.Time
 
 	mu       sync.Mutex
 	attempts []wire.Attempt
@@ -78,22 +81,29 @@ func setStage(t *testing.T, disk bool) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, ctx: ctx, cluster: cluster, record: new(memory), begun: time.Now()}
 	t.Cleanup(func() {
 		if err := cluster.Close(); err != nil {
 			t.Errorf("closing the cluster: %v", err)
 		}
 	})
-	cluster.Wire().Observe(func(a *wire.Attempt) {
+	s := &stage{T: t, ctx: ctx, cluster: cluster, topic: testTopic, limit: 10 * time.Second}
+	s.set(nil)
+	return s
+}
+
+// set creates the topic and begins to watch the wire.
+func (s *stage) set(properties map[string]string) {
+	s.Helper()
+	s.record, s.begun = new(memory), time.Now()
+	s.cluster.Wire().Observe(func(a *wire.Attempt) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.attempts = append(s.attempts, *a)
 	})
-	topic := clusters.Topic{Name: testTopic, Partitions: testPartitions, ReplicationFactor: 3}
-	if err := cluster.CreateTopic(ctx, topic); err != nil {
-		t.Fatal(err)
+	topic := clusters.Topic{Name: s.topic, Partitions: testPartitions, ReplicationFactor: 3, Properties: properties}
+	if err := s.cluster.CreateTopic(s.ctx, topic); err != nil {
+		s.Fatal(err)
 	}
-	return s
 }
 
 func (s *stage) now() int64 { return int64(time.Since(s.begun)) }
@@ -121,8 +131,8 @@ func (s *stage) player(faults string, each time.Duration) *Player {
 	if err != nil {
 		s.Fatal(err)
 	}
-	player, err := NewPlayer(PlayerOptions{Cluster: s.cluster, Schedule: schedule, Topics: []string{testTopic}, Recorder: s.record,
-		Now: s.now, Seed: 1, Acks: "all", AllowLies: true, HealLimit: 10 * time.Second, WholeLimit: 10 * time.Second})
+	player, err := NewPlayer(PlayerOptions{Cluster: s.cluster, Schedule: schedule, Topics: []string{s.topic}, Recorder: s.record,
+		Now: s.now, Seed: 1, Acks: "all", AllowLies: true, HealLimit: s.limit, WholeLimit: s.limit})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -222,7 +232,7 @@ func (l *load) send() {
 	l.sent++
 	l.mu.Unlock()
 	value := fmt.Sprintf("event %06d", number)
-	record := &kgo.Record{Topic: testTopic, Partition: int32(number % testPartitions), Value: []byte(value)}
+	record := &kgo.Record{Topic: l.stage.topic, Partition: int32(number % testPartitions), Value: []byte(value)}
 	l.client.Produce(l.stage.ctx, record, func(_ *kgo.Record, err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -247,7 +257,7 @@ func (l *load) stop() {
 // logs reads every partition from its start to its end: the values, by partition.
 func (s *stage) logs() [testPartitions][]string {
 	s.Helper()
-	ends, err := s.cluster.LogEnds(s.ctx, testTopic)
+	ends, err := s.cluster.LogEnds(s.ctx, s.topic)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -255,7 +265,7 @@ func (s *stage) logs() [testPartitions][]string {
 	for p := range int32(testPartitions) {
 		starts[p] = kgo.NewOffset().AtStart()
 	}
-	reader := s.client("reader", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{testTopic: starts}))
+	reader := s.client("reader", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: starts}))
 	var logs [testPartitions][]string
 	for {
 		done := true
@@ -310,7 +320,7 @@ func (s *stage) serves() {
 	healed := time.Now()
 	client := s.client("fresh")
 	for i := range 30 {
-		record := &kgo.Record{Topic: testTopic, Partition: int32(i % testPartitions), Value: []byte("fresh")}
+		record := &kgo.Record{Topic: s.topic, Partition: int32(i % testPartitions), Value: []byte("fresh")}
 		if err := client.ProduceSync(s.ctx, record).FirstErr(); err != nil {
 			s.Fatalf("record %d of a fresh client: %v", i, err)
 		}

@@ -305,7 +305,7 @@ func TestAClusterThatDoesNotBecomeWholeIsWrittenDown(t *testing.T) {
 	s := setStage(t, false)
 	player := s.player("cut-before", 100*time.Millisecond)
 	player.options.WholeLimit = 300 * time.Millisecond
-	if err := s.cluster.Leave(s.ctx, 1); err != nil {
+	if err := s.cluster.(clusters.MemberMover).Leave(s.ctx, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := player.AwaitWhole(s.ctx); err == nil || !strings.Contains(err.Error(), "broker 1 is away") {

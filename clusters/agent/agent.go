@@ -20,6 +20,9 @@ const (
 	// CommandProbe takes an address and a duration and prints a Probe: what a TCP
 	// connection to it came to.
 	CommandProbe = "probe"
+	// CommandArchive takes the path of a Broker as JSON, starts it once, writes an
+	// archive of the classes that it has loaded to Archive, and ends.
+	CommandArchive = "archive"
 	// CommandProcess prints a Process: what the first process of the container is
 	// doing, though it may be stopped.
 	CommandProcess = "process"
@@ -39,6 +42,10 @@ const (
 	In  = "in"
 	Out = "out"
 )
+
+// Archive is where an image may have an archive of a broker's classes, with which
+// Java starts in half the time (JEP 350).
+const Archive = "/opt/kafka/broker.jsa"
 
 // Rule drops packets. Its conditions hold together; the zero value of one means any.
 type Rule struct {
@@ -107,6 +114,9 @@ type Broker struct {
 	Properties string `json:"properties"`
 	// Data is log.dirs: one folder.
 	Data string `json:"data"`
+	// Ready is an address where the broker takes connections once it is up; for
+	// CommandArchive alone.
+	Ready string `json:"ready,omitempty"`
 	// Format are the arguments of the storage tool after "format".
 	Format []string `json:"format"`
 }

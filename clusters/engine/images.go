@@ -64,6 +64,14 @@ func (e *Engine) CanPull(ctx context.Context, reference string) error {
 	return nil
 }
 
+// Commit makes an image of what a container has become.
+func (e *Engine) Commit(ctx context.Context, container, reference string, changes ...string) error {
+	if _, err := e.client.ContainerCommit(ctx, container, client.ContainerCommitOptions{Reference: reference, Changes: changes}); err != nil {
+		return fmt.Errorf("making the image %s of the container %s: %w", reference, container, err)
+	}
+	return nil
+}
+
 // Images gives the references of the images that were built here; the id of one that
 // has none any more.
 func (e *Engine) Images(ctx context.Context) ([]string, error) {

@@ -21,7 +21,7 @@ import (
 )
 
 // recipe counts the ways in which images were built; a change makes new ones.
-const recipe = 1
+const recipe = 2
 
 // leastJava is what Kafka's brokers need from 4.0 on (KIP-1013).
 const leastJava = 17
@@ -76,7 +76,7 @@ func CanBuild(ctx context.Context) error {
 }
 
 // build builds an image into the engine.
-func build(ctx context.Context, e *engine.Engine, version, reference string) error {
+func build(ctx context.Context, e *engine.Engine, version, reference string, options []string) error {
 	t, err := findTools(ctx)
 	if err != nil {
 		return err
@@ -107,10 +107,14 @@ func build(ctx context.Context, e *engine.Engine, version, reference string) err
 		_ = writer.CloseWithError(err) // never fails
 		packed <- err
 	}()
-	err = e.Import(ctx, reference, reader, "ENV PATH=/opt/java/bin", "ENV JAVA_HOME=/opt/java",
-		"LABEL "+engine.LabelImage+"=kafka-"+version)
+	label := engine.LabelImage + "=kafka-" + version
+	base := reference + "-base"
+	err = e.Import(ctx, base, reader, "ENV PATH=/opt/java/bin", "ENV JAVA_HOME=/opt/java", "LABEL "+label)
 	_ = reader.CloseWithError(errors.New("the engine reads no further")) // never fails
-	return errors.Join(err, <-packed)
+	if err := errors.Join(err, <-packed); err != nil {
+		return err
+	}
+	return errors.Join(addArchive(ctx, e, base, reference, options, label), e.RemoveImage(ctx, base))
 }
 
 // pom names what Maven is to fetch.

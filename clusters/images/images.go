@@ -32,6 +32,9 @@ type Wanted struct {
 	Version string
 	// Image is any other image that is to be used instead; Version may be empty then.
 	Image string
+	// JavaOptions are those that brokers will be started with; an archive of classes is
+	// good for the same ones only.
+	JavaOptions []string
 	// Progress is told what takes long. Nil: nobody is.
 	Progress func(what string)
 }
@@ -93,7 +96,7 @@ func Find(ctx context.Context, e *engine.Engine, w Wanted) (string, error) {
 	}
 	w.Progress("building an image of Kafka " + w.Version + " from Maven Central's jars, since no registry can be reached; " +
 		"the next run finds it built")
-	if err := build(ctx, e, w.Version, built); err != nil {
+	if err := build(ctx, e, w.Version, built, w.JavaOptions); err != nil {
 		return "", fmt.Errorf("%w: %w; and building one from Maven Central's jars failed: %w", ErrNoImage, pullErr, err)
 	}
 	return built, nil

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/ackproof/ackproof/clusters/agent"
 )
@@ -22,25 +23,72 @@ import (
 // broker formats the storage where it is not, and becomes the broker: signals and
 // the exit status are the broker's own.
 func broker(path string) error {
+	b, java, err := prepare(path)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Exec(java, append([]string{java}, kafka(b, archived()...)...), os.Environ()); err != nil {
+		return fmt.Errorf("starting %s: %w", java, err)
+	}
+	return nil
+}
+
+// prepare reads how a broker is started and formats its storage.
+func prepare(path string) (b agent.Broker, java string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("reading how the broker is started: %w", err)
+		return b, "", fmt.Errorf("reading how the broker is started: %w", err)
 	}
-	var b agent.Broker
 	if err := json.Unmarshal(text, &b); err != nil {
-		return fmt.Errorf("reading how the broker is started, %s: %w", path, err)
+		return b, "", fmt.Errorf("reading how the broker is started, %s: %w", path, err)
 	}
-	java, err := findJava()
+	if java, err = findJava(); err != nil {
+		return b, "", err
+	}
+	return b, java, format(java, b)
+}
+
+// kafka gives Java's arguments for a broker.
+func kafka(b agent.Broker, more ...string) []string {
+	return slices.Concat([]string{"-cp", filepath.Join(b.Libraries, "*")}, b.Options, more, []string{"kafka.Kafka", b.Properties})
+}
+
+// archived gives Java's option for the archive of classes, where the image has one.
+func archived() []string {
+	if _, err := os.Stat(agent.Archive); err != nil {
+		return nil
+	}
+	return []string{"-XX:SharedArchiveFile=" + agent.Archive}
+}
+
+// archiveLimit bounds the start of the broker whose classes are archived.
+const archiveLimit = 90 * time.Second
+
+// archive starts a broker, lets it end when it is up, and has Java write the archive
+// then.
+func archive(path string) error {
+	b, java, err := prepare(path)
 	if err != nil {
 		return err
 	}
-	if err := format(java, b); err != nil {
-		return err
-	}
-	arguments := slices.Concat([]string{java, "-cp", filepath.Join(b.Libraries, "*")}, b.Options,
-		[]string{"kafka.Kafka", b.Properties})
-	if err := syscall.Exec(java, arguments, os.Environ()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), archiveLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, java, kafka(b, "-XX:ArchiveClassesAtExit="+agent.Archive)...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", java, err)
+	}
+	for ctx.Err() == nil {
+		if answer, err := probe(b.Ready, "1s"); err == nil && answer.Result == agent.Connected {
+			break
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	cancel()
+	_ = command.Wait() // Java's status after SIGTERM is 143
+	if archived() == nil {
+		return fmt.Errorf("the broker ended and there is no %s", agent.Archive)
 	}
 	return nil
 }
@@ -68,7 +116,7 @@ func format(java string, b agent.Broker) error {
 	if err != nil {
 		return err
 	}
-	arguments := slices.Concat([]string{"-cp", filepath.Join(b.Libraries, "*")}, b.Options,
+	arguments := slices.Concat([]string{"-cp", filepath.Join(b.Libraries, "*")}, b.Options, archived(),
 		[]string{tool, "format"}, b.Format)
 	command := exec.CommandContext(context.Background(), java, arguments...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr

@@ -35,7 +35,8 @@ func run(arguments []string, out io.Writer) error {
 	}
 	command, arguments := arguments[0], arguments[1:]
 	wanted, known := map[string]int{agent.CommandHold: 0, agent.CommandCut: 1, agent.CommandMend: 1, agent.CommandCuts: 0,
-		agent.CommandProbe: 2, agent.CommandProcess: 0, agent.CommandListen: 1, agent.CommandBroker: 1}[command]
+		agent.CommandProbe: 2, agent.CommandProcess: 0, agent.CommandListen: 1, agent.CommandBroker: 1,
+		agent.CommandArchive: 1}[command]
 	if !known {
 		return fmt.Errorf("there is no command %q", command)
 	}
@@ -61,6 +62,8 @@ func run(arguments []string, out io.Writer) error {
 		return write(out, now, err)
 	case agent.CommandListen:
 		return listen(arguments[0])
+	case agent.CommandArchive:
+		return archive(arguments[0])
 	default:
 		return broker(arguments[0])
 	}
