@@ -62,8 +62,8 @@ type Runner struct {
 	began      atomic.Int64 // when the producers began, in nanoseconds since the epoch
 	recorder   atomic.Pointer[clients.Recorder]
 	player     atomic.Pointer[nemesis.Player]
-	// problem is why the cluster was not whole in the end.
-	problem atomic.Pointer[error]
+	// problems are what did not go as it should and decides no verdict.
+	problems problems
 }
 
 // Prepare validates everything that can be validated before anything is started,
@@ -112,12 +112,27 @@ func (r *Runner) Scenario() Scenario { return r.scenario }
 
 func (r *Runner) enter(phase string) { r.phase.Store(&phase) }
 
-// Problem says why the cluster was not whole when everything was undone; nil: it was.
-func (r *Runner) Problem() error {
-	if problem := r.problem.Load(); problem != nil {
-		return *problem
-	}
-	return nil
+// Problem says what went wrong and decides no verdict: why the cluster was not whole when
+// everything was undone, with the last lines of a broker that had ended, and what of the
+// brokers' logs could not be written down. Nil: nothing.
+func (r *Runner) Problem() error { return r.problems.joined() }
+
+// problems gathers errors. It may be used by several goroutines at once.
+type problems struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (p *problems) add(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, err)
+}
+
+func (p *problems) joined() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.errs...)
 }
 
 // Status says what is going on.
@@ -182,6 +197,8 @@ type stage struct {
 	producers  []clients.Producer
 	consumers  []clients.Consumer
 	connection clients.Connection
+	// limits are the scenario's, or shorter where nobody is left to wait for.
+	limits LimitsPart
 	// cleanup bounds what comes after the work, whatever ended the work.
 	cleanup context.Context
 }
@@ -190,7 +207,7 @@ type stage struct {
 func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error) {
 	// What was begun is ended in good order even after ctrl-C; every step below
 	// has its own limit.
-	s := &stage{Runner: r, cleanup: context.WithoutCancel(ctx)}
+	s := &stage{Runner: r, limits: r.scenario.Limits, cleanup: context.WithoutCancel(ctx)}
 	if err := s.startCluster(ctx); err != nil {
 		return err
 	}
@@ -234,9 +251,9 @@ func (s *stage) startCluster(ctx context.Context) error {
 // documentLimit bounds the writing down of the brokers' logs.
 const documentLimit = 30 * time.Second
 
-// closeCluster writes down what the brokers were and said, and removes them.
+// closeCluster writes down what the brokers were and said, and removes them. What could
+// not be written down is told and changes no verdict.
 func (s *stage) closeCluster(directory *runs.Directory) error {
-	var errs []error
 	if documenter, can := s.cluster.(clusters.Documenter); can {
 		ctx, cancel := context.WithTimeout(s.cleanup, documentLimit)
 		defer cancel()
@@ -244,10 +261,11 @@ func (s *stage) closeCluster(directory *runs.Directory) error {
 		if err == nil {
 			err = documenter.Document(ctx, folder)
 		}
-		errs = append(errs, err)
+		if err != nil {
+			s.problems.add(fmt.Errorf("writing down what the brokers said: %w", err))
+		}
 	}
-	errs = append(errs, s.cluster.Close())
-	if err := errors.Join(errs...); err != nil {
+	if err := s.cluster.Close(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLeftBehind, err)
 	}
 	return nil
@@ -314,6 +332,7 @@ func (s *stage) work(ctx context.Context) error {
 		return errors.Join(err, s.closeClients(stopReading, &reading))
 	}
 	err = s.playFaults(ctx)
+	s.waitForNobody()
 	s.enter(phaseDraining)
 	err = errors.Join(err, s.closeProducers())
 	if s.recorder.Err() == nil {

@@ -86,7 +86,7 @@ func (s *stage) playFaults(ctx context.Context) error {
 	player, err := nemesis.NewPlayer(nemesis.PlayerOptions{
 		Cluster: s.cluster, Schedule: s.scenario.Faults.Schedule, Topics: s.scenario.topicNames(), Recorder: s.recorder,
 		Now: s.recorder.Now, Seed: s.scenario.Seed, Acks: s.effective[histories.PropertyAcks],
-		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.scenario.Limits.Whole, HealLimit: s.scenario.Limits.Whole,
+		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.limits.Whole, HealLimit: s.limits.Whole,
 	})
 	if err != nil {
 		return &InputError{err}
@@ -121,10 +121,12 @@ func (s *stage) playFaults(ctx context.Context) error {
 	notWhole := player.AwaitWhole(s.cleanup)
 	if notWhole != nil {
 		_ = s.recorder.Note("%v", notWhole)
-		s.problem.Store(&notWhole) // it is said at the end, too
 	}
 	if errors.Is(notWhole, nemesis.ErrNotHealed) {
 		return fmt.Errorf("%w: %w", ErrLeftBehind, notWhole)
+	}
+	if notWhole != nil {
+		s.problems.add(notWhole) // it is said at the end, too
 	}
 	if err != nil { // it was undone in the end, and how it went stands in the history
 		_ = s.recorder.Note("%v", err)
@@ -171,12 +173,35 @@ func (s *stage) produce(ctx context.Context, index int, p clients.Producer) {
 	}
 }
 
+// waitForNobody shortens the limits of what comes after the work where every broker's
+// process has ended by itself: nobody is left to answer, and nobody will start them.
+func (s *stage) waitForNobody() {
+	master, can := s.cluster.(clusters.ProcessMaster)
+	if !can {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.cleanup, exitsLimit)
+	defer cancel()
+	exits, err := master.Exits(ctx)
+	if err != nil || len(exits) < len(s.cluster.Description().Brokers) {
+		return
+	}
+	_ = s.recorder.Note("every broker's process has ended by itself: nobody is waited for")
+	s.limits.Drain, s.limits.Serve, s.limits.Read = nobodyLimit, nobodyLimit, nobodyLimit
+}
+
+// Limits of asking which processes have ended, and of waiting for answers where all have.
+const (
+	exitsLimit  = 10 * time.Second
+	nobodyLimit = 2 * time.Second
+)
+
 // closeProducers waits for what is outstanding, within the limit.
 func (s *stage) closeProducers() error {
 	errs := make([]error, len(s.producers))
 	var closing sync.WaitGroup
 	for i, p := range s.producers {
-		closing.Go(func() { _, errs[i] = p.Close(s.cleanup, s.scenario.Limits.Drain) })
+		closing.Go(func() { _, errs[i] = p.Close(s.cleanup, s.limits.Drain) })
 	}
 	closing.Wait()
 	return errors.Join(errs...)
@@ -187,16 +212,16 @@ func (s *stage) closeProducers() error {
 // error.
 func (s *stage) afterwards() error {
 	s.enter(phaseServing)
-	serving, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Serve+s.scenario.Limits.Drain)
+	serving, cancel := context.WithTimeout(s.cleanup, s.limits.Serve+s.limits.Drain)
 	defer cancel()
 	_, err := clients.ServesAgain(serving, clients.ServesAgainOptions{Library: s.library, Recorder: s.recorder,
-		Connection: s.connection, Partitions: s.partitions(), Properties: s.properties, Limit: s.scenario.Limits.Serve,
+		Connection: s.connection, Partitions: s.partitions(), Properties: s.properties, Limit: s.limits.Serve,
 		ValueSize: s.scenario.Workload.ValueSize, AttemptsVisible: true})
 	if err != nil {
 		return err
 	}
 	s.enter(phaseReading)
-	reading, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Read)
+	reading, cancel := context.WithTimeout(s.cleanup, s.limits.Read)
 	defer cancel()
 	_, err = clients.FinalRead(reading, clients.FinalReadOptions{Recorder: s.recorder, Connection: s.connection,
 		Partitions: s.partitions(), SecondLook: s.secondLook()})
@@ -210,7 +235,7 @@ func (s *stage) readReplicas() error {
 		return nil
 	}
 	s.enter(phaseReplicas)
-	reading, cancel := context.WithTimeout(s.cleanup, s.scenario.Limits.Read)
+	reading, cancel := context.WithTimeout(s.cleanup, s.limits.Read)
 	defer cancel()
 	folder, remove, err := engine.TemporaryFolder(engine.FolderSegments)
 	if err != nil {

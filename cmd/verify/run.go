@@ -203,7 +203,7 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if writeErr := s.conclude(verdict, directory, f); writeErr != nil {
 		return writeErr
 	}
-	if problem := runner.Problem(); problem != nil && err == nil {
+	if problem := runner.Problem(); problem != nil {
 		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", problem)
 	}
 	if err != nil && verdict.Verdict == checker.Held {
