@@ -91,8 +91,8 @@ type Left struct {
 	Containers []string `json:"containers"`
 	Networks   []string `json:"networks"`
 	Volumes    []string `json:"volumes"`
-
-	lock string
+	// Lock is the path of the run's lock, on Host.
+	Lock string `json:"lock"`
 }
 
 // Left gives everything on the engine that runs of Ackproof made, by run.
@@ -105,7 +105,7 @@ func (e *Engine) Left(ctx context.Context) ([]Left, error) {
 	of := func(labels map[string]string) *Left {
 		run := labels[labelRun]
 		if byRun[run] == nil {
-			byRun[run] = &Left{Run: run, Host: labels[labelHost], Elsewhere: labels[labelHost] != host, lock: labels[labelLock],
+			byRun[run] = &Left{Run: run, Host: labels[labelHost], Elsewhere: labels[labelHost] != host, Lock: labels[labelLock],
 				Containers: []string{}, Networks: []string{}, Volumes: []string{}}
 		}
 		return byRun[run]
@@ -117,7 +117,7 @@ func (e *Engine) Left(ctx context.Context) ([]Left, error) {
 	for _, left := range byRun {
 		if !left.Elsewhere {
 			var doubt error
-			if left.Alive, doubt = alive(left.lock); doubt != nil {
+			if left.Alive, doubt = alive(left.Lock); doubt != nil {
 				left.Alive, left.Doubt = true, doubt.Error()
 			}
 		}
@@ -183,10 +183,11 @@ func (e *Engine) Remove(ctx context.Context, left Left) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if left.lock != "" && !left.Elsewhere {
-		if err := os.Remove(left.lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing the lock of the run %s: %w", left.Run, err)
-		}
+	// Whoever can make a container can write its labels: nothing but a lock of that run
+	// is removed.
+	folder, file := filepath.Split(left.Lock)
+	if !left.Elsewhere && file == left.Run+lockSuffix && strings.HasPrefix(filepath.Base(folder), folderPrefix) {
+		return RemoveFile(left.Lock)
 	}
 	return nil
 }

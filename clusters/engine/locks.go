@@ -16,7 +16,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Where the locks lie, and what our temporary folders are called.
+// What our locks and folders are called.
 const (
 	lockSuffix   = ".lock"
 	folderPrefix = "ackproof-"
@@ -27,7 +27,7 @@ const (
 
 // lockFolder is where the runs of this user keep their locks.
 func lockFolder() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("ackproof-%d", os.Getuid()))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", folderPrefix, os.Getuid()))
 }
 
 // errTaken says that another process holds a lock.
