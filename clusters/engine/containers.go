@@ -31,6 +31,8 @@ type Spec struct {
 	// Network is the name of the network that it joins; Namespace the name of the
 	// container whose network namespace it shares instead.
 	Network, Namespace string
+	// HostNetwork: it has the network of the engine's machine.
+	HostNetwork bool
 	// Publish are TCP ports that can be connected to from the engine's machine.
 	Publish []uint16
 	// Capabilities that it keeps; all others are dropped, unless All is set.
@@ -67,6 +69,9 @@ func (e *Engine) Start(ctx context.Context, s Spec) error {
 	request.HostConfigModifier = func(h *container.HostConfig) {
 		if s.Namespace != "" {
 			h.NetworkMode = container.NetworkMode("container:" + s.Namespace)
+		}
+		if s.HostNetwork {
+			h.NetworkMode = "host"
 		}
 		if s.Volume != "" {
 			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeVolume, Source: s.Volume, Target: s.Mount})
@@ -230,26 +235,31 @@ func (e *Engine) Execute(ctx context.Context, name string, command ...string) ([
 
 // Log writes everything that a container wrote, over all its starts.
 func (e *Engine) Log(ctx context.Context, name string, to io.Writer) error {
-	return e.log(ctx, name, to, "all")
+	return e.log(ctx, name, to, to, "all")
+}
+
+// Output writes what a container wrote to standard output alone.
+func (e *Engine) Output(ctx context.Context, name string, to io.Writer) error {
+	return e.log(ctx, name, to, io.Discard, "all")
 }
 
 // LastLines gives the last lines that a container wrote; nothing where they cannot be
 // had.
 func (e *Engine) LastLines(ctx context.Context, name string, lines int) string {
 	var text bytes.Buffer
-	if e.log(ctx, name, &text, fmt.Sprint(lines)) != nil {
+	if e.log(ctx, name, &text, &text, fmt.Sprint(lines)) != nil {
 		return ""
 	}
 	return strings.TrimRight(text.String(), "\n")
 }
 
-func (e *Engine) log(ctx context.Context, name string, to io.Writer, tail string) error {
+func (e *Engine) log(ctx context.Context, name string, output, problems io.Writer, tail string) error {
 	log, err := e.client.ContainerLogs(ctx, name, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: tail})
 	if err != nil {
 		return fmt.Errorf("reading the log of the container %s: %w", name, err)
 	}
 	defer func() { _ = log.Close() }() // only read
-	if _, err := stdcopy.StdCopy(to, to, log); err != nil {
+	if _, err := stdcopy.StdCopy(output, problems, log); err != nil {
 		return fmt.Errorf("reading the log of the container %s: %w", name, err)
 	}
 	return nil

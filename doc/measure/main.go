@@ -214,7 +214,7 @@ const seed = 1
 func configurations() table {
 	t := table{title: "What each configuration loses, duplicates and reorders",
 		about: `One partition, one producer of franz-go at 3,000 events a second, Kafka 4.1.0, replication factor 3,
-min.insync.replicas 2, linger.ms=2, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not say
+min.insync.replicas 2, linger.ms=2, batch.size=16384, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not say
 otherwise. The leader is paused three times (pause-leader, 44 s), isolated from the other brokers three times
 (isolate-leader, 44 s), or every 20th response is lost (lost-response:every=20, 20 s). A count with a * is not promised
 to be none; one without is. With acks=0 nothing is acknowledged: "lost" counts what the library reported sent and the
@@ -268,7 +268,7 @@ var producers = []producer{
 
 // properties gives the producer's properties: those of every row, and its own.
 func (p producer) properties() string {
-	all := "linger.ms=2,request.timeout.ms=1500"
+	all := "linger.ms=2,batch.size=16384,request.timeout.ms=1500"
 	if !strings.Contains(p.own, "delivery.timeout.ms") {
 		all += ",delivery.timeout.ms=20000"
 	}
