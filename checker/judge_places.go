@@ -204,6 +204,10 @@ func (f *findings) notShown(e uint32, d *send) {
 			"%s was acknowledged at %s, and no poll returned it or anything behind it", s.eventName(e), f.acknowledgedAt(d))
 		return
 	}
+	if hindered := s.hindered(); hindered != "" {
+		f.cannotTell(Unseen, hindered)
+		return
+	}
 	f.add(Unseen, d.log, d.offset, []uint32{e}, nil,
 		"%s was acknowledged at %s; the log ends at %d, but readers are shown it only up to %d", s.eventName(e),
 		f.acknowledgedAt(d), log.end(), log.final.HighWatermark)
@@ -326,11 +330,16 @@ func (f *findings) judgeFrozen() {
 		accounted[fmt.Sprintf("%s/%d", i.Topic, i.Partition)] = true
 	}
 	for index, log := range s.logs {
-		if log.frozen() && !accounted[s.logName(int32(index))] {
-			f.add(Unseen, int32(index), log.final.HighWatermark, nil, nil,
-				"the log of %s ends at %d, but readers are shown it only up to %d",
-				s.logName(int32(index)), log.final.LogEnd, log.final.HighWatermark)
+		if !log.frozen() || accounted[s.logName(int32(index))] {
+			continue
 		}
+		if hindered := s.hindered(); hindered != "" {
+			f.cannotTell(Unseen, hindered)
+			continue
+		}
+		f.add(Unseen, int32(index), log.final.HighWatermark, nil, nil,
+			"the log of %s ends at %d, but readers are shown it only up to %d",
+			s.logName(int32(index)), log.final.LogEnd, log.final.HighWatermark)
 	}
 }
 
