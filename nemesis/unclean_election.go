@@ -142,8 +142,8 @@ func (e *election) elect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.elected = append(e.elected, fmt.Sprintf("%s from broker %d (epoch %d, in sync %v) to broker %d (epoch %d)", p.Name(),
-			e.before.Broker, p.Epoch, p.InSync, now.Broker, now.Epoch))
+		e.elected = append(e.elected, fmt.Sprintf("%s from broker %d, which alone was in sync (epoch %d), to broker %d (epoch %d)",
+			p.Name(), e.before.Broker, p.Epoch, now.Broker, now.Epoch))
 	}
 	return nil
 }
