@@ -14,8 +14,9 @@ import (
 )
 
 // CreateTopic creates a topic and returns when every broker knows it, with a leader of
-// every partition: brokers learn of it one after the other, and whichever is asked
-// next must not say that there is no such topic.
+// every partition, and every leader serves: brokers learn of it one after the other,
+// and whichever is asked next must not say that there is no such topic, or that it
+// does not lead it.
 func (c *Containers) CreateTopic(ctx context.Context, t Topic) error {
 	if err := c.admin.createTopic(ctx, t); err != nil {
 		return err
@@ -30,7 +31,8 @@ func (c *Containers) CreateTopic(ctx context.Context, t Topic) error {
 				return fmt.Errorf("waiting until broker %d knows topic %s: %w", v.index+1, t.Name, err)
 			}
 		}
-		return nil
+		_, err := c.admin.logEnds(ctx, t.Name)
+		return err
 	})
 }
 
