@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,35 +175,42 @@ func (n *containerNode) exit(ctx context.Context) (*Exit, error) {
 	return &Exit{Broker: n.id, ExitCode: state.ExitCode, OutOfMemory: state.OutOfMemory, LastLines: n.lastLines(ctx)}, nil
 }
 
-// How much of a broker's log stands in an error, how many of its complaints before
+// How much of a broker's log stands in an error, how many of the exceptions before
 // that, and how much is looked through for them.
 const (
 	lastLines      = 6
-	lastComplaints = 4
-	lookedThrough  = 400
+	lastExceptions = 4
+	lookedThrough  = 2000
 )
 
-// complaint is a line of a log that says what is wrong.
-var complaint = regexp.MustCompile(` (ERROR|FATAL) |(Exception|Error): `)
+// exception is a line of a log that begins with what was thrown.
+var exception = regexp.MustCompile(`^(Caused by: |Exception in thread \S+ )?[\w.$]+(Exception|Error): `)
 
-// lastLines gives the last lines of the broker's log that say something, and its last
-// complaints. What is indented belongs to a line before it, as the frames of a stack and
-// the lists of properties; it would hide what is wrong.
+// lastLines gives the last lines of the broker's log that say something, and the last
+// exceptions before them, each once: the cause is often followed by many that tell the
+// consequence.
 func (n *containerNode) lastLines(ctx context.Context) string {
+	return telling(n.cluster.engine.LastLines(ctx, n.broker, lookedThrough))
+}
+
+// telling picks the lines of a log. What is indented belongs to a line before it, as the
+// frames of a stack and the lists of properties; it would hide what is wrong.
+func telling(log string) string {
 	var lines []string
-	for line := range strings.Lines(n.cluster.engine.LastLines(ctx, n.broker, lookedThrough)) {
+	for line := range strings.Lines(log) {
 		if line = strings.TrimRight(line, "\r\n"); line != "" && !strings.HasPrefix(line, "\t") {
 			lines = append(lines, line)
 		}
 	}
 	tail := lines[max(len(lines)-lastLines, 0):]
-	var complaints []string
-	for _, line := range lines[:len(lines)-len(tail)] {
-		if complaint.MatchString(line) {
-			complaints = append(complaints, line)
+	var exceptions []string
+	for _, line := range slices.Backward(lines[:len(lines)-len(tail)]) {
+		if exception.MatchString(line) && len(exceptions) < lastExceptions && !slices.Contains(exceptions, line) {
+			exceptions = append(exceptions, line)
 		}
 	}
-	return strings.Join(append(complaints[max(len(complaints)-lastComplaints, 0):], tail...), "\n")
+	slices.Reverse(exceptions)
+	return strings.Join(append(exceptions, tail...), "\n")
 }
 
 // document writes the broker's log and its configuration into a folder of its own.

@@ -1,4 +1,5 @@
-// This file tests brokers that run and never come up. It takes a container engine.
+// This file tests what is said of brokers that run and never come up, which takes a
+// container engine, and which lines of a log are told.
 
 package clusters
 
@@ -51,5 +52,29 @@ func TestBrokersThatNeverComeUpAreGivenUpAndRemoved(t *testing.T) {
 	ok(t, err)
 	if slices.ContainsFunc(left, func(l engine.Left) bool { return strings.HasPrefix(l.Lock, temporary) }) {
 		t.Errorf("something of them is left: %+v", left)
+	}
+}
+
+// The cause of a broker's end is told, however much came after it.
+func TestTheLinesOfALogThatTell(t *testing.T) {
+	const frames = "\tat a.Frame(A.java:1)\n\tat a.Frame(A.java:2)\n"
+	const consequence = "ERROR a partition failed\norg.apache.kafka.KafkaStorageException: the log dir is offline\n" + frames
+	for _, c := range []struct{ rule, log, want string }{
+		{"nothing of nothing", "", ""},
+		{"a short log is told whole", "one\ntwo\n", "one\ntwo"},
+		{"frames and lists are left out", "java.lang.Error: x\n" + frames + "\tnum.io.threads = 2\nend\n", "java.lang.Error: x\nend"},
+		{"the cause stands before the many consequences, which are told once",
+			"begin\njava.io.IOException: No space left on device\n" + frames + strings.Repeat(consequence, 50) +
+				"1\n2\n3\n4\n5\n6\n",
+			"java.io.IOException: No space left on device\norg.apache.kafka.KafkaStorageException: the log dir is offline\n1\n2\n3\n4\n5\n6"},
+		{"a line that speaks of an exception is none", "INFO retried after an Exception: fine\n1\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n5\n6"},
+		{"what ends a thread is an exception", "Exception in thread \"main\" a.ConfigException: Invalid value\n1\n2\n3\n4\n5\n6\n",
+			"Exception in thread \"main\" a.ConfigException: Invalid value\n1\n2\n3\n4\n5\n6"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			if got := telling(c.log); got != c.want {
+				t.Errorf("it tells:\n%s\nnot:\n%s", got, c.want)
+			}
+		})
 	}
 }
