@@ -119,8 +119,7 @@ func StartContainers(ctx context.Context, options ContainersOptions) (_ *Contain
 	if c.owner, err = engine.NewOwner(); err != nil { // first: who removes images asks who lives
 		return nil, err
 	}
-	wanted := images.Wanted{Version: c.options.Version, Image: c.options.Image, JavaOptions: sharedJavaOptions(),
-		Progress: c.options.Progress}
+	wanted := images.Wanted{Version: c.options.Version, Image: c.options.Image, Progress: c.options.Progress}
 	if c.image, err = images.Find(ctx, c.engine, wanted); errors.Is(err, images.ErrNoImage) {
 		return nil, fmt.Errorf("%w: %w", ErrCannotStart, err)
 	} else if err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ackproof/ackproof/clusters/images"
 )
 
 // The ports of a broker, in its network namespace.
@@ -101,12 +103,6 @@ logger.network.level=ERROR
 
 // javaOptions give a broker a heap of half its memory, and say where it logs to.
 func javaOptions(memory int64) []string {
-	return append(sharedJavaOptions(), fmt.Sprintf("-Xmx%dm", max(memory>>21, 8)),
+	return append(images.JavaOptions(), fmt.Sprintf("-Xmx%dm", max(memory>>21, 8)),
 		"-Dlog4j.configuration=file:"+log4j1Path, "-Dlog4j2.configurationFile="+log4j2Path)
-}
-
-// sharedJavaOptions start a broker fast, on few cores.
-func sharedJavaOptions() []string {
-	return []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=192m", "-XX:+ExitOnOutOfMemoryError",
-		"-Dkafka.logs.dir=/tmp", "-Djava.awt.headless=true"}
 }

@@ -96,7 +96,8 @@ func (r *Runner) plan() error {
 		if err != nil {
 			return err
 		}
-		faults.Schedule, err = nemesis.Draw(asked, r.scenario.Duration, r.scenario.Seed, nemesis.Options{})
+		faults.Schedule, err = nemesis.Draw(asked, r.scenario.Duration, r.scenario.Seed,
+			nemesis.Options{Overlap: faults.Overlap})
 		if err != nil {
 			return err
 		}

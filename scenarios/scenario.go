@@ -95,6 +95,8 @@ type WorkloadPart struct {
 type FaultsPart struct {
 	// Asked is what was asked for, as with --faults.
 	Asked string `yaml:"asked"`
+	// Overlap lets different faults be on at the same time.
+	Overlap bool `yaml:"overlap,omitempty"`
 	// AllowLies lets faults be injected that no healthy broker shows.
 	AllowLies bool `yaml:"allow.lies,omitempty"`
 	// Schedule is when each is injected; drawn from the seed where it is absent.

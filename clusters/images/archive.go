@@ -36,7 +36,7 @@ const archiveLimit = 2 * time.Minute
 
 // addArchive starts a broker of the base image once and makes the image of what the
 // container is then.
-func addArchive(ctx context.Context, e *engine.Engine, base, reference string, options []string, label string) (err error) {
+func addArchive(ctx context.Context, e *engine.Engine, base, reference, label string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, archiveLimit)
 	defer cancel()
 	owner, err := engine.NewOwner()
@@ -48,7 +48,7 @@ func addArchive(ctx context.Context, e *engine.Engine, base, reference string, o
 	if err != nil {
 		return err
 	}
-	how, err := json.Marshal(agent.Broker{Libraries: Libraries, Options: options, Properties: aloneProperties, Data: "/tmp/data",
+	how, err := json.Marshal(agent.Broker{Libraries: Libraries, Options: JavaOptions(), Properties: aloneProperties, Data: "/tmp/data",
 		Ready: "127.0.0.1:9092", Format: []string{"--cluster-id", "ackproofAAAAAAAAAAAAAA", "--config", aloneProperties}})
 	if err != nil {
 		return fmt.Errorf("encoding how a broker is started: %w", err)

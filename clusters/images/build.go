@@ -76,7 +76,7 @@ func CanBuild(ctx context.Context) error {
 }
 
 // build builds an image into the engine.
-func build(ctx context.Context, e *engine.Engine, version, reference string, options []string) error {
+func build(ctx context.Context, e *engine.Engine, version, reference string) error {
 	t, err := findTools(ctx)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func build(ctx context.Context, e *engine.Engine, version, reference string, opt
 	if err := errors.Join(err, <-packed); err != nil {
 		return err
 	}
-	return errors.Join(addArchive(ctx, e, base, reference, options, label), e.RemoveImage(ctx, base))
+	return errors.Join(addArchive(ctx, e, base, reference, label), e.RemoveImage(ctx, base))
 }
 
 // pom names what Maven is to fetch.

@@ -26,15 +26,19 @@ import (
 // Libraries is the folder of Kafka's jars in every image.
 const Libraries = "/opt/kafka/libs"
 
+// JavaOptions start a broker fast, on few cores. A broker is started with them, and with
+// others after them; an archive of classes is good for the same ones only.
+func JavaOptions() []string {
+	return []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxMetaspaceSize=192m", "-XX:+ExitOnOutOfMemoryError",
+		"-Dkafka.logs.dir=/tmp", "-Djava.awt.headless=true"}
+}
+
 // Wanted says which image is wanted.
 type Wanted struct {
 	// Version of Kafka, as 4.1.0.
 	Version string
 	// Image is any other image that is to be used instead; Version may be empty then.
 	Image string
-	// JavaOptions are those that brokers will be started with; an archive of classes is
-	// good for the same ones only.
-	JavaOptions []string
 	// Progress is told what takes long. Nil: nobody is.
 	Progress func(what string)
 }
@@ -96,7 +100,7 @@ func Find(ctx context.Context, e *engine.Engine, w Wanted) (string, error) {
 	}
 	w.Progress("building an image of Kafka " + w.Version + " from Maven Central's jars, since no registry can be reached; " +
 		"the next run finds it built")
-	if err := build(ctx, e, w.Version, built, w.JavaOptions); err != nil {
+	if err := build(ctx, e, w.Version, built); err != nil {
 		return "", fmt.Errorf("%w: %w; and building one from Maven Central's jars failed: %w", ErrNoImage, pullErr, err)
 	}
 	return built, nil

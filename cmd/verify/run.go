@@ -30,7 +30,7 @@ type runFlags struct {
 	valueSize                                   int
 	partitions                                  int32
 	rate                                        float64
-	allowLies, json, verbose                    bool
+	overlap, allowLies, json, verbose           bool
 }
 
 func newRunCommand(s streams) *cobra.Command {
@@ -78,6 +78,7 @@ func (f *runFlags) register(c *cobra.Command) {
 		"producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
 	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
 	flags.StringVar(&f.faults, "faults", d.Faults.Asked, "faults to inject, or none")
+	flags.BoolVar(&f.overlap, "overlap", false, "let different faults be on at the same time")
 	flags.DurationVar(&f.duration, "duration", d.Duration, "how long the producers work")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the workload and the schedule (0: drawn, and printed)")
 	flags.IntVar(&f.topics, "topics", d.Topics.Count, "number of topics")
@@ -145,12 +146,13 @@ func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 		"keys": func() { s.Workload.Keys = f.keys }, "rate": func() { s.Workload.Rate = f.rate },
 		"value-size": func() { s.Workload.ValueSize = f.valueSize }, "faults": func() { s.Faults.Asked = f.faults },
 		"seed": func() { s.Seed = f.seed }, "allow-lies": func() { s.Faults.AllowLies = f.allowLies },
+		"overlap": func() { s.Faults.Overlap = f.overlap },
 	} {
 		if given(name) {
 			set()
 		}
 	}
-	if given("faults") || given("duration") || given("seed") {
+	if given("faults") || given("duration") || given("seed") || given("overlap") {
 		s.Faults.Schedule = nil
 	}
 	brokers, err := parseProperties("broker-config", f.brokerConfig)
