@@ -38,7 +38,8 @@ func (o Options) examples() int {
 // is gone), a *ConfigurationError, or the context's.
 //
 // Memory is about 200 bytes per send, its log record included, and twice that while
-// the tables grow; each replica that was read adds four bytes per offset. Check may be called concurrently on different histories.
+// the tables grow; each replica that was read adds four bytes per offset. Check may be called
+// concurrently on different histories.
 func Check(ctx context.Context, h histories.History, options Options) (*Verdict, error) {
 	s := newState(h.Header(), options)
 	if err := s.collect(ctx, h); err != nil {

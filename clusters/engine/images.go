@@ -66,7 +66,8 @@ func (e *Engine) CanPull(ctx context.Context, reference string) error {
 
 // Commit makes an image of what a container has become.
 func (e *Engine) Commit(ctx context.Context, container, reference string, changes ...string) error {
-	if _, err := e.client.ContainerCommit(ctx, container, client.ContainerCommitOptions{Reference: reference, Changes: changes}); err != nil {
+	options := client.ContainerCommitOptions{Reference: reference, Changes: changes}
+	if _, err := e.client.ContainerCommit(ctx, container, options); err != nil {
 		return fmt.Errorf("making the image %s of the container %s: %w", reference, container, err)
 	}
 	return nil

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// run is one run of a table.
-type run struct {
+// experiment is one run of a table.
+type experiment struct {
 	// name is unique in its table; it names the run's folder.
 	name string
 	// cells stand at the beginning of the row.
@@ -35,7 +35,7 @@ type run struct {
 type table struct {
 	title, about string
 	head         []string
-	runs         []run
+	runs         []experiment
 	row          func(v verdict) []string
 }
 
@@ -61,16 +61,20 @@ type verdict struct {
 }
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "measure: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	which := flag.String("table", "", "versions or configurations")
 	work := flag.String("work", filepath.Join("verify-runs", "measure"), "folder of the runs")
 	out := flag.String("out", filepath.Join("doc", "measured"), "folder of the tables")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := measure(ctx, *which, *work, *out); err != nil {
-		fmt.Fprintf(os.Stderr, "measure: %v\n", err)
-		os.Exit(1)
-	}
+	return measure(ctx, *which, *work, *out)
 }
 
 func measure(ctx context.Context, which, work, out string) error {
@@ -105,7 +109,7 @@ func measure(ctx context.Context, which, work, out string) error {
 
 // play plays a run, or takes the verdict that is there, and keeps of the run what a
 // reader wants to check again.
-func play(ctx context.Context, program, work string, r run) (v verdict, err error) {
+func play(ctx context.Context, program, work string, r experiment) (v verdict, err error) {
 	folder := filepath.Join(work, r.name)
 	path := filepath.Join(folder, "verdict.json")
 	if _, err := os.Stat(path); err != nil {
@@ -195,7 +199,7 @@ min.insync.replicas 2. "Faults" are those that bit, "moved" those of them that m
 				number(v.Anomalies["order-violation"].Count), v.promise("replica-divergence"), fmt.Sprint(bit), fmt.Sprint(moved)}
 		}}
 	add := func(version string, seed int) {
-		t.runs = append(t.runs, run{name: fmt.Sprintf("%s-seed%d", version, seed), cells: []string{version, fmt.Sprint(seed)},
+		t.runs = append(t.runs, experiment{name: fmt.Sprintf("%s-seed%d", version, seed), cells: []string{version, fmt.Sprint(seed)},
 			arguments: []string{"--kafka", version, "--seed", fmt.Sprint(seed)}})
 	}
 	for _, version := range []string{"3.9.1", "4.1.0", "4.4.0"} {
@@ -214,8 +218,8 @@ const seed = 1
 func configurations() table {
 	t := table{title: "What each configuration loses, duplicates and reorders",
 		about: `One partition, one producer of franz-go at 3,000 events a second, Kafka 4.1.0, replication factor 3,
-min.insync.replicas 2, linger.ms=2, batch.size=16384, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not say
-otherwise. The leader is paused three times (pause-leader, 44 s), isolated from the other brokers three times
+min.insync.replicas 2, linger.ms=2, batch.size=16384, request.timeout.ms=1500, delivery.timeout.ms=20000 where the row does not
+say otherwise. The leader is paused three times (pause-leader, 44 s), isolated from the other brokers three times
 (isolate-leader, 44 s), or every 20th response is lost (lost-response:every=20, 20 s). A count with a * is not promised
 to be none; one without is. With acks=0 nothing is acknowledged: "lost" counts what the library reported sent and the
 log lacks. The seed is 1.`,
@@ -243,7 +247,7 @@ log lacks. The seed is 1.`,
 	} {
 		for i, c := range producers {
 			fault0, _, _ := strings.Cut(fault.faults, ":")
-			t.runs = append(t.runs, run{name: fmt.Sprintf("%s-%d", fault0, i+1), cells: []string{"`" + fault0 + "`", c.name},
+			t.runs = append(t.runs, experiment{name: fmt.Sprintf("%s-%d", fault0, i+1), cells: []string{"`" + fault0 + "`", c.name},
 				arguments: []string{"--kafka", "4.1.0", "--seed", fmt.Sprint(seed), "--faults", fault.faults, "--duration", fault.duration,
 					"--partitions", "1", "--producers", "1", "--keys", "8", "--value-size", "16", "--producer", c.properties()}})
 		}
