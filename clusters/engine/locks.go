@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -47,6 +49,35 @@ func hold(lock *flock.Flock) error {
 		return errors.Join(err, lock.Unlock())
 	}
 	return nil
+}
+
+// lockAgain is how often a lock that another process has is asked for.
+const lockAgain = 200 * time.Millisecond
+
+// Lock waits until no other process of this user has the lock of a name, and takes it
+// until unlock is called or the process ends.
+func Lock(ctx context.Context, name string) (unlock func(), err error) {
+	path := filepath.Join(lockFolder(), name+lockSuffix)
+	for {
+		err := os.MkdirAll(lockFolder(), 0o700)
+		lock := flock.New(path)
+		if err == nil {
+			err = hold(lock)
+		}
+		if err == nil {
+			// Removed under the lock: who waits for it finds that it is gone, and makes
+			// another one.
+			return func() { _ = errors.Join(os.Remove(path), lock.Unlock()) }, nil
+		}
+		if !errors.Is(err, errTaken) && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("locking %s: %w", path, errors.Join(err, ctx.Err()))
+		case <-time.After(lockAgain):
+		}
+	}
 }
 
 // alive says whether the owner of a lock lives: then not even a part of it can be had.

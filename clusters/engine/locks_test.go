@@ -5,11 +5,15 @@ package engine
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -158,6 +162,51 @@ func TestALockThatIsGoneIsNotHeld(t *testing.T) {
 	}
 	if err := hold(owner.lock); err == nil {
 		t.Error("a lock is held of a file that is not there")
+	}
+}
+
+// One has the lock at a time, and nothing remains of it; whoever waits gets it.
+func TestALockIsHadByOneAtATime(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	unlock, err := Lock(t.Context(), "build")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Lock(ended, "build"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lock that is taken was had a second time: %v", err)
+	}
+	if other, err := Lock(t.Context(), "another"); err != nil {
+		t.Error(err)
+	} else {
+		other()
+	}
+	const waiters = 4
+	var waiting sync.WaitGroup
+	var has, had atomic.Int32
+	for range waiters {
+		waiting.Go(func() {
+			unlock, err := Lock(t.Context(), "build")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if has.Add(1) > 1 {
+				t.Error("two have the lock")
+			}
+			had.Add(1)
+			has.Add(-1)
+			unlock()
+		})
+	}
+	unlock()
+	waiting.Wait()
+	if had.Load() != waiters {
+		t.Errorf("%d of %d had the lock", had.Load(), waiters)
+	}
+	if files := leftFiles(t); len(files) != 0 {
+		t.Errorf("%v are left", files)
 	}
 }
 

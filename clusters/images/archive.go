@@ -49,7 +49,8 @@ func addArchive(ctx context.Context, e *engine.Engine, base, reference, label st
 		return err
 	}
 	how, err := json.Marshal(agent.Broker{Libraries: Libraries, Options: JavaOptions(), Properties: aloneProperties,
-		Data: "/tmp/data", Ready: "127.0.0.1:9092", Format: []string{"--cluster-id", "ackproofAAAAAAAAAAAAAA", "--config", aloneProperties}})
+		Data: "/tmp/data", Ready: "127.0.0.1:9092",
+		Format: []string{"--cluster-id", "ackproofAAAAAAAAAAAAAA", "--config", aloneProperties}})
 	if err != nil {
 		return fmt.Errorf("encoding how a broker is started: %w", err)
 	}

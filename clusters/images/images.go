@@ -12,12 +12,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-
-	"github.com/gofrs/flock"
 
 	"github.com/ackproof/ackproof/clusters/agent"
 	"github.com/ackproof/ackproof/clusters/engine"
@@ -138,12 +134,11 @@ func pullOnce(ctx context.Context, e *engine.Engine, w Wanted, reference string)
 // lockBuild lets one run at a time build an image.
 func lockBuild(ctx context.Context, reference string) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(reference))
-	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("ackproof-build-%d-%x.lock", os.Getuid(), sum[:6])))
-	const again = 200 * 1e6 // nanoseconds
-	if _, err := lock.TryLockContext(ctx, again); err != nil {
+	unlock, err = engine.Lock(ctx, fmt.Sprintf("build-%x", sum[:6]))
+	if err != nil {
 		return nil, fmt.Errorf("waiting for another run that builds %s: %w", reference, err)
 	}
-	return func() { _ = lock.Unlock() }, nil // the process's end unlocks it too
+	return unlock, nil
 }
 
 // Agent gives the reference of the agent's image, made where the engine lacks it.
