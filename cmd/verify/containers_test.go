@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -301,4 +302,55 @@ func TestCleanDoesNothingWithoutAnEngine(t *testing.T) {
 	if r.status != exitUsage || r.stdout != "" || !strings.Contains(r.progress, "no container engine answers") {
 		t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.progress)
 	}
+}
+
+// A network that a living run uses cannot be removed, though the run that made it is
+// over.
+func TestWhatCannotBeRemovedIsAFailureOfOurs(t *testing.T) {
+	m := requireEngine(t)
+	t.Setenv("TMPDIR", m.temporary)
+	owner := func() *engine.Owner {
+		o, err := engine.NewOwner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	over, living := owner(), owner()
+	image, err := images.Agent(t.Context(), m.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, container := over.Name("network"), living.Name("holder")
+	if err := m.CreateNetwork(t.Context(), over, network); err != nil {
+		t.Fatal(err)
+	}
+	if err := over.Release(); err != nil {
+		t.Fatal(err)
+	}
+	err = m.Start(t.Context(), engine.Spec{Owner: living, Name: container, Image: image, Network: network,
+		Entrypoint: []string{agent.Path, agent.CommandHold}})
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := errors.Join(m.RemoveContainer(ctx, container), m.RemoveNetwork(ctx, network)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.invoke(t, "clean")
+	if r.status != exitFailure || !strings.Contains(r.progress, network) || strings.Contains(r.stdout, "nothing is left") {
+		t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.progress)
+	}
+	if state, err := m.State(t.Context(), container); err != nil || !state.Running {
+		t.Errorf("the living run's container was touched: %+v (%v)", state, err)
+	}
+	if err := errors.Join(m.RemoveContainer(t.Context(), container), living.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if removed, left := m.clean(t).names(over.Run); !removed || left {
+		t.Error("what nobody uses any more was not removed")
+	}
+	m.nothingLeft(t)
 }

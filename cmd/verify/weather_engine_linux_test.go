@@ -17,6 +17,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/ackproof/ackproof/clusters/engine"
 	"github.com/ackproof/ackproof/clusters/images"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/runs"
@@ -263,4 +264,14 @@ limits: {drain: 5s, whole: 5s, serve: 5s, read: 5s}
 		t.Errorf("%d containers, networks and volumes are left", n)
 	}
 	m.nothingLeft(t)
+	t.Run("the images that were built here are removed when that is asked for", func(t *testing.T) {
+		r := finish(t, e.start(t, m, "clean", "--images"))
+		if r.status != exitHeld || !strings.Contains(r.stdout, "removed  image ackproof/agent:") {
+			t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.progress)
+		}
+		built, err := e.client.ImageList(t.Context(), client.ImageListOptions{Filters: client.Filters{}.Add("label", engine.LabelImage)})
+		if err != nil || len(built.Items) > 0 {
+			t.Errorf("%d of the images that were built here are left (%v)", len(built.Items), err)
+		}
+	})
 }
