@@ -301,7 +301,7 @@ func (s *state) assumeLastWrite() Assumption {
 	}
 	slices.Sort(silent)
 	if len(silent) > 0 {
-		return failed(AssumeLastWrite, []Anomaly{NotRecovered}, "the last write to %s was not acknowledged", strings.Join(silent, ", "))
+		return failed(AssumeLastWrite, []Anomaly{NotRecovered}, "the last write to %s was not acknowledged", few(silent))
 	}
 	return held(AssumeLastWrite, "a fresh client's write to each of %d partitions was acknowledged", len(fresh))
 }
@@ -322,9 +322,27 @@ func (s *state) assumeFinalRead() Assumption {
 	}
 	incomplete = append(incomplete, s.neverRead()...)
 	if len(incomplete) > 0 {
-		return failed(AssumeFinalRead, onLog, "not read to the end: %s", strings.Join(incomplete, ", "))
+		return failed(AssumeFinalRead, onLog, "not read to the end: %s", few(incomplete))
 	}
 	return held(AssumeFinalRead, "%d partitions were read from their start to an end that stayed the same", complete)
+}
+
+// few lists the first few of many, each on one line and not too long: the history has
+// the rest.
+func few(parts []string) string {
+	const most, longest = 3, 240
+	shown := make([]string, 0, most+1)
+	for _, part := range parts[:min(len(parts), most)] {
+		part = strings.Join(strings.Fields(part), " ")
+		if runes := []rune(part); len(runes) > longest {
+			part = string(runes[:longest]) + "…"
+		}
+		shown = append(shown, part)
+	}
+	if more := len(parts) - most; more > 0 {
+		shown = append(shown, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // neverRead names the partitions of the header that no line mentions.

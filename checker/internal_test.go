@@ -111,3 +111,23 @@ func TestSplitCounterLosesNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestFewListsTheFirstFewOnOneLine(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		parts []string
+		want  string
+	}{
+		{"one", []string{"a"}, "a"},
+		{"as many as are shown", []string{"a", "b", "c"}, "a, b, c"},
+		{"more", []string{"a", "b", "c", "d", "e"}, "a, b, c, 2 more"},
+		{"lines become one", []string{"a\nb\n\tc"}, "a b c"},
+		{"what is long is cut", []string{strings.Repeat("é", 300)}, strings.Repeat("é", 240) + "…"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := few(c.parts); got != c.want {
+				t.Errorf("few gives %q, want %q", got, c.want)
+			}
+		})
+	}
+}

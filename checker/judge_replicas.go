@@ -130,8 +130,7 @@ func (s *state) assumeReplicas() Assumption {
 		}
 	}
 	if len(problems) > 0 {
-		return failed(AssumeReplicasRead, []Anomaly{ReplicaDivergence}, "not every replica could be compared: %s",
-			strings.Join(problems, ", "))
+		return failed(AssumeReplicasRead, []Anomaly{ReplicaDivergence}, "not every replica could be compared: %s", few(problems))
 	}
 	return held(AssumeReplicasRead, "%d replicas of %d partitions were read and compared", replicas, len(s.logs))
 }
