@@ -95,7 +95,7 @@ func (n *containerNode) makePlace(ctx context.Context, agentImage string) error 
 	n.address = state.Address
 	n.clients = netip.AddrPortFrom(state.Address, clientPort).String()
 	if port, published := state.Published[clientPort]; published {
-		n.clients = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
+		n.clients = net.JoinHostPort(c.engine.Description().Host, strconv.Itoa(int(port)))
 	}
 	n.proxy.Retarget(func(ctx context.Context) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: dialLimit}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -45,6 +46,8 @@ type Description struct {
 	Memory int64 `json:"memory_bytes"`
 	// Reachable: the containers' own addresses can be connected to from here.
 	Reachable bool `json:"reachable"`
+	// Host is where ports that are published are found.
+	Host string `json:"host"`
 	// LimitsMemory: a container's memory can be limited.
 	LimitsMemory bool `json:"limits_memory"`
 }
@@ -133,6 +136,10 @@ func (e *Engine) describe(ctx context.Context) error {
 	e.description = Description{Address: e.client.DaemonHost(), System: info.OperatingSystem, Version: info.ServerVersion,
 		API: version.APIVersion, Kernel: info.KernelVersion, Architecture: goArchitecture(info.Architecture),
 		CPUs: info.NCPU, Memory: info.MemTotal, LimitsMemory: info.MemoryLimit}
+	e.description.Host = "127.0.0.1"
+	if at, err := url.Parse(e.description.Address); err == nil && at.Scheme != "unix" && at.Hostname() != "" {
+		e.description.Host = at.Hostname()
+	}
 	// A desktop engine runs its containers in a virtual machine, whose networks are
 	// not ours.
 	e.description.Reachable = runtime.GOOS == "linux" && strings.HasPrefix(e.description.Address, "unix://") &&
