@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -462,7 +463,21 @@ func TestClosingWhileEverythingIsCalledEnds(t *testing.T) {
 	calling.Wait()
 }
 
+// alone says to a process of this test's own that it is one.
+const alone = "ACKPROOF_TEST_ALONE"
+
+// In a process of its own: the cluster in containers that other tests share has
+// goroutines of the same packages.
 func TestNoGoroutineOutlivesClose(t *testing.T) {
+	if os.Getenv(alone) == "" {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		command.Env = append(os.Environ(), alone+"=yes")
+		output, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "--- PASS: "+t.Name()) {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
 	c, ctx := start(t, clusters.EmbeddedOptions{})
 	create(ctx, t, c, 3)
 	producer := client(t, c)
