@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/runs"
 )
 
 // Text says how a verdict is put on a terminal.
@@ -339,7 +342,11 @@ func (p *page) next(v *checker.Verdict) {
 		where = cmp.Or(v.History.Path, "HISTORY")
 	}
 	if p.Directory != "" {
-		p.line("  evidence   %s (history.jsonl.zst, verdict.json, scenario.yaml)", p.Directory)
+		brokers := ""
+		if _, err := os.Stat(filepath.Join(p.Directory, runs.BrokersDir)); err == nil {
+			brokers = ", " + runs.BrokersDir + "/: their logs and configurations"
+		}
+		p.line("  evidence   %s (history.jsonl.zst, verdict.json, scenario.yaml%s)", p.Directory, brokers)
 	}
 	switch v.Verdict {
 	case checker.Violated:
