@@ -154,6 +154,9 @@ func (p *Player) Play(ctx context.Context) error {
 			break
 		}
 		p.awaitEarlier(ctx, entry, over)
+		if ended = ctx.Err(); ended != nil {
+			break // recovery took the time that was left: what was not begun is no fault that did not bite
+		}
 		over[i] = make(chan struct{})
 		playing.Go(func() {
 			defer close(over[i])

@@ -336,3 +336,28 @@ func TestAOneBrokerClusterHasNoLeaderToMove(t *testing.T) {
 		}
 	}
 }
+
+// Undoing one takes all the time that is left: the next one is not begun, and is no
+// fault that did not bite.
+func TestWhatFindsNoTimeIsNotBegun(t *testing.T) {
+	s := setStage(t, false)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	player := s.player("cut-before,cut-before", 50*time.Millisecond)
+	fault, err := Find("cut-before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault.aim = func(context.Context, *Environment, Settings) (Injection, error) {
+		return &planted{heal: func(context.Context, int) error {
+			<-time.After(time.Second) // long after the next one was to begin
+			cancel()                  // the run's time is over
+			return nil
+		}}, nil
+	}
+	player.find = func(string) (Fault, error) { return fault, nil }
+	if err := player.Play(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Play gives %v", err)
+	}
+	s.ended(1)
+}

@@ -187,7 +187,8 @@ func versions() table {
 	t := table{title: "The default producer on real brokers",
 		about: `90 s of "isolate-leader", "kill-leader" and "pause-leader" on three brokers in containers, with the default
 producer of franz-go (acks=all, idempotent), 3,000 events a second over 6 partitions, replication factor 3,
-min.insync.replicas 2. "Faults" are those that bit, "moved" those of them that moved leaderships. One row is one run:
+min.insync.replicas 2. "Faults" are those that bit, "moved" those of them that moved leaderships; where recovery took long
+on a busy machine, the last one found no time. One row is one run:
 
     verify run --cluster containers --kafka VERSION --seed SEED`,
 		head: []string{"Kafka", "seed", "verdict", "sent", "acknowledged", "in the log", "lost", "duplicates", "disorder",
