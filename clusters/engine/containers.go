@@ -95,8 +95,8 @@ func (e *Engine) Start(ctx context.Context, s Spec) error {
 
 // State is what the engine says of a container.
 type State struct {
-	Running, Paused, OutOfMemory bool
-	ExitCode                     int
+	Running, OutOfMemory bool
+	ExitCode             int
 	// StartedAt is when it was started last, in the engine's words: another start
 	// has another time.
 	StartedAt string
@@ -115,7 +115,7 @@ func (e *Engine) State(ctx context.Context, name string) (State, error) {
 	c := answer.Container
 	s := State{Published: make(map[uint16]uint16)}
 	if c.State != nil {
-		s.Running, s.Paused, s.OutOfMemory = c.State.Running, c.State.Paused, c.State.OOMKilled
+		s.Running, s.OutOfMemory = c.State.Running, c.State.OOMKilled
 		s.ExitCode, s.StartedAt = c.State.ExitCode, c.State.StartedAt
 	}
 	if c.NetworkSettings != nil {
@@ -163,31 +163,6 @@ func (e *Engine) Stop(ctx context.Context, name string, seconds int) error {
 func (e *Engine) StartAgain(ctx context.Context, name string) error {
 	if _, err := e.client.ContainerStart(ctx, name, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting the container %s again: %w", name, err)
-	}
-	return nil
-}
-
-// Pause freezes the processes of a container, Continue lets them go on. Done twice it
-// is no error.
-func (e *Engine) Pause(ctx context.Context, name string) error {
-	state, err := e.State(ctx, name)
-	if err != nil || state.Paused {
-		return err
-	}
-	if _, err := e.client.ContainerPause(ctx, name, client.ContainerPauseOptions{}); err != nil {
-		return fmt.Errorf("pausing the container %s: %w", name, err)
-	}
-	return nil
-}
-
-// Continue undoes Pause.
-func (e *Engine) Continue(ctx context.Context, name string) error {
-	state, err := e.State(ctx, name)
-	if err != nil || !state.Paused {
-		return err
-	}
-	if _, err := e.client.ContainerUnpause(ctx, name, client.ContainerUnpauseOptions{}); err != nil {
-		return fmt.Errorf("letting the container %s go on: %w", name, err)
 	}
 	return nil
 }

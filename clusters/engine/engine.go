@@ -1,6 +1,6 @@
 // Package engine is the container engine as Ackproof uses it: found and connected
 // to through testcontainers-go, and asked directly for what that has no words for
-// (kill, pause, volumes, files). Everything that it makes carries labels that say
+// (signals, volumes, files). Everything that it makes carries labels that say
 // which run it belongs to and who owns that run, so that what a run left that was
 // killed hard can be told from what is in use, and be removed.
 package engine
