@@ -75,6 +75,17 @@ func (a *admin) createTopic(ctx context.Context, t Topic) error {
 	return nil
 }
 
+func (a *admin) addPartitions(ctx context.Context, topic string, to int32) error {
+	answers, err := a.client.UpdatePartitions(ctx, int(to), topic)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("making topic %s have %d partitions: %w", topic, to, err)
+	}
+	return nil
+}
+
 // awaitLeaders waits until every partition of the topic has a leader.
 func awaitLeaders(ctx context.Context, c Cluster, topic string, partitions int32) error {
 	ticker := time.NewTicker(20 * time.Millisecond)

@@ -132,6 +132,13 @@ type (
 		Return(ctx context.Context, broker int32) error
 	}
 
+	// PartitionAdder can add partitions to a topic.
+	PartitionAdder interface {
+		// AddPartitions makes the topic have so many partitions, and returns when each
+		// has a leader. Fewer than there are is an error.
+		AddPartitions(ctx context.Context, topic string, to int32) error
+	}
+
 	// SuffixLoser can restart every broker without what was appended last, which no
 	// healthy broker does: a planted fault.
 	SuffixLoser interface {

@@ -21,6 +21,19 @@ func (c *Containers) CreateTopic(ctx context.Context, t Topic) error {
 	if err := c.admin.createTopic(ctx, t); err != nil {
 		return err
 	}
+	return c.awaitTopic(ctx, t)
+}
+
+// AddPartitions makes a topic have so many partitions.
+func (c *Containers) AddPartitions(ctx context.Context, topic string, to int32) error {
+	if err := c.admin.addPartitions(ctx, topic, to); err != nil {
+		return err
+	}
+	return c.awaitTopic(ctx, Topic{Name: topic, Partitions: to})
+}
+
+// awaitTopic waits until every broker knows the topic with its partitions, and they serve.
+func (c *Containers) awaitTopic(ctx context.Context, t Topic) error {
 	return poll(ctx, 20*time.Millisecond, func() error {
 		views := c.admin.views(ctx, []string{t.Name})
 		if len(views) < len(c.nodes) {

@@ -256,6 +256,19 @@ func (c *Embedded) CreateTopic(ctx context.Context, t Topic) error {
 	return awaitLeaders(ctx, c, t.Name, t.Partitions)
 }
 
+// AddPartitions makes a topic have so many partitions.
+func (c *Embedded) AddPartitions(ctx context.Context, topic string, to int32) error {
+	if err := c.admin.addPartitions(ctx, topic, to); err != nil {
+		return err
+	}
+	c.known.Lock()
+	memory := c.topics[topic]
+	memory.partitions = to
+	c.topics[topic] = memory
+	c.known.Unlock()
+	return awaitLeaders(ctx, c, topic, to)
+}
+
 // TopicProperties gives the properties in force of a topic.
 func (c *Embedded) TopicProperties(ctx context.Context, topic string) (map[string]string, error) {
 	properties, err := c.admin.topicProperties(ctx, topic)

@@ -16,6 +16,8 @@ func init() {
 		holdBack(),
 		moveLeader(),
 		brokerLeave(),
+		replay(),
+		addPartitions(),
 
 		isolate(),
 		majorityMinority(),

@@ -165,6 +165,9 @@ func (p *Player) bitten() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, current := range p.running {
+		if _, acts := current.injection.(Actor); acts { // at its end
+			continue
+		}
 		if current.injection == nil || !current.injection.Evidence().Bit {
 			return false
 		}

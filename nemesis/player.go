@@ -59,7 +59,7 @@ type Running struct {
 	Since int64
 }
 
-// Player plays one schedule, once. Its methods may be called concurrently.
+// Player plays one schedule, once, and injects what is begun by hand. Its methods may be called concurrently.
 type Player struct {
 	options PlayerOptions
 	ids     []string
@@ -68,7 +68,8 @@ type Player struct {
 
 	mu      sync.Mutex
 	running map[string]*on
-	failure error // the first line that could not be written
+	begun   map[string]int // faults by name that had an id, for the next one begun by hand
+	failure error          // the first line that could not be written
 }
 
 // on is a fault from before its injection until it is undone.

@@ -6,6 +6,7 @@ package nemesis
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func aimSettings(every string) []Setting {
 		brokerFilter("act only on requests to this broker"),
 		partitionFilter(anyOne, "act only on requests that carry a batch for this partition", anyOne),
 		word("producer", anyOne, "act only on requests of the client with this client.id"),
+		word("key", anyOne, "act only on produce requests with a record of this key"),
+		choice("retries", anyOne, "act only on batches that were seen before (only), or only on those that were not (never)",
+			anyOne, onlyRetries, neverRetries),
 	}
 	for i := range settings {
 		settings[i].shared = true
@@ -74,7 +78,15 @@ type wireFault struct {
 	// hit are the numbers of the connections that were acted on.
 	hit     map[int64]bool
 	lastAct time.Time
+	// batches are those that were seen, where retries are told from first attempts.
+	batches map[uint64]bool
 }
+
+// Values of the setting retries.
+const (
+	onlyRetries  = "only"
+	neverRetries = "never"
+)
 
 // newWireFault aims a fault on the wire.
 func newWireFault(env *Environment, s Settings, decide func(x *wire.Exchange) wire.Decision) *wireFault {
@@ -116,6 +128,15 @@ func (w *wireFault) Target() string {
 	}
 	if partition, given := w.settings.filter("partition"); given {
 		text += " for " + partition
+	}
+	if key, given := w.settings.filter("key"); given {
+		text += " with a record of the key " + key
+	}
+	switch w.settings["retries"] {
+	case onlyRetries:
+		text += " that is a retry"
+	case neverRetries:
+		text += " that is a first attempt"
 	}
 	if w.most > 0 {
 		text += fmt.Sprintf(", %d at most", w.most)
@@ -164,6 +185,9 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 	if w.client != "" && w.client != x.ClientID {
 		return wire.Pass()
 	}
+	if !w.attemptFits(x) || !w.keyFits(x) {
+		return w.between
+	}
 	w.seen++
 	switch {
 	case w.most > 0 && w.acted >= w.most:
@@ -176,6 +200,50 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 	w.hit[x.Connection] = true
 	w.lastAct = time.Now()
 	return w.decide(x)
+}
+
+// mostBatches bounds the memory of which batches were seen; what is forgotten counts as
+// new.
+const mostBatches = 1 << 20
+
+// attemptFits says whether a request is a first attempt or a retry, as asked for: by its
+// records, which a client sends again as they were, whatever their batch is called then.
+// It is called with mu held.
+func (w *wireFault) attemptFits(x *wire.Exchange) bool {
+	wanted, given := w.settings.filter("retries")
+	if !given || x.Produce == nil {
+		return true
+	}
+	if w.batches == nil || len(w.batches) > mostBatches {
+		w.batches = make(map[uint64]bool)
+	}
+	again := false
+	for i := range x.Produce.Batches {
+		hash := fnv.New64a()
+		if x.Produce.Batches[i].EachRecord(func(r *wire.Record) {
+			r.EachHeader(func(_, value []byte) { _, _ = hash.Write(value) }) // never fails
+			_, _ = hash.Write(r.Value)
+		}) != nil {
+			continue // what cannot be read is no retry of anything
+		}
+		again = again || w.batches[hash.Sum64()]
+		w.batches[hash.Sum64()] = true
+	}
+	return again == (wanted == onlyRetries)
+}
+
+// keyFits says whether a request carries a record with the key that was asked for.
+func (w *wireFault) keyFits(x *wire.Exchange) bool {
+	key, given := w.settings.filter("key")
+	if !given || x.Produce == nil {
+		return true
+	}
+	found := false
+	for i := range x.Produce.Batches {
+		// What cannot be read has no key.
+		_ = x.Produce.Batches[i].EachRecord(func(r *wire.Record) { found = found || string(r.Key) == key })
+	}
+	return found
 }
 
 // took is called when an act took effect.
@@ -194,7 +262,7 @@ func (w *wireFault) concerns(x *wire.Exchange) bool {
 		return false
 	}
 	if w.api != produceKey {
-		return true
+		return true // what is said of records is said of produce requests
 	}
 	partition, given := w.settings.filter("partition")
 	return slices.ContainsFunc(x.Produce.Batches, func(b wire.ProduceBatch) bool {

@@ -164,7 +164,7 @@ func (c *connection) settle(f *flight, r *bufio.Reader) bool {
 		return false
 	}
 	if !c.seenWhole(f) {
-		return c.holdAnswer(d) && c.passOn(f, r)
+		return c.holdAnswer(f) && c.passOn(f, r)
 	}
 	frame := f.kept
 	if frame == nil {
@@ -181,8 +181,23 @@ func (c *connection) settle(f *flight, r *bufio.Reader) bool {
 }
 
 // holdAnswer waits where the answer is to be held back; false if the connection ended.
-func (c *connection) holdAnswer(d Decision) bool {
-	return d.kind != holdBack || d.side != SideAnswer || c.wait(d.by)
+// Answers that come one behind the other are each late by as much, and not one after the
+// other: an answer that may have come while an earlier one was held counts as come then.
+// It is called by whoever delivers.
+func (c *connection) holdAnswer(f *flight) bool {
+	d := f.decision
+	if d.kind != holdBack || d.side != SideAnswer {
+		return true
+	}
+	came := time.Now()
+	if received := f.exchange.Received; received.Before(c.lateUntil) {
+		came = c.lateFrom
+		if received.After(came) {
+			came = received
+		}
+	}
+	c.lateFrom, c.lateUntil = came, came.Add(d.by)
+	return c.wait(time.Until(c.lateUntil))
 }
 
 // seenWhole says whether an answer has to be seen whole, or may pass in pieces.
@@ -243,7 +258,7 @@ func (c *connection) settleWhole(f *flight, frame []byte) bool {
 		}
 		c.tell(f, nil, said, LostConnection)
 		return false
-	case !c.holdAnswer(d):
+	case !c.holdAnswer(f):
 		c.tell(f, nil, said, c.whyLost())
 		return false
 	}

@@ -51,7 +51,10 @@ type connection struct {
 	// delivering: a goroutine is busy with the first of asked; turn is told when it
 	// is not any more.
 	delivering bool
-	turn       sync.Cond
+	// lateFrom and lateUntil are when the last answer that was held back had come, and
+	// when it was passed on. Whoever delivers uses them.
+	lateFrom, lateUntil time.Time
+	turn                sync.Cond
 }
 
 // flight is a request on its way, and its answer on its way back.

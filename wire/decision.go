@@ -53,6 +53,10 @@ const (
 // Pass lets a request pass.
 func Pass() Decision { return Decision{} }
 
+// Label lets a request pass, and its attempts bear the name: it was somebody else than
+// the client that sent it.
+func Label(name string) Decision { return Decision{name: name} }
+
 // LoseResponse lets the broker serve the request, throws its answer away and closes
 // the connection. With stall the connection goes silent instead, from the moment at
 // which the answer comes: nothing passes in either direction any more, and it stays
@@ -116,5 +120,5 @@ func (d Decision) Fits(x *Exchange) error {
 
 // concerns says whether the decision acts on a batch.
 func (d Decision) concerns(b *ProduceBatch) bool {
-	return d.kind != pass && (d.only == nil || d.only(b.Topic, b.Partition))
+	return (d.kind != pass || d.name != "") && (d.only == nil || d.only(b.Topic, b.Partition))
 }

@@ -95,7 +95,8 @@ func (n *Network) Counts() Counts {
 type Interceptor interface {
 	// Decide is called when a whole request has been read from a client, before
 	// the broker has it. It must be quick; it may be called concurrently. It must
-	// not keep the exchange.
+	// not keep the exchange. A decision without a name holds only where no other
+	// interceptor has one with a name.
 	Decide(*Exchange) Decision
 }
 
@@ -123,18 +124,24 @@ func (n *Network) decide(x *Exchange) Decision {
 	n.mu.Lock()
 	interceptors := n.interceptors
 	n.mu.Unlock()
+	meanwhile := Decision{}
 	for _, i := range interceptors {
 		d := i.Decide(x)
-		if d.kind == pass {
+		switch {
+		case d.kind == pass && d.name == "":
 			continue
-		}
-		if d.Fits(x) != nil {
+		case d.name == "": // what nobody wants to be named for leaves the word to those who do
+			if meanwhile.kind == pass {
+				meanwhile = d
+			}
+			continue
+		case d.Fits(x) != nil:
 			n.counts.unfit.Add(1)
 			return Decision{}
 		}
 		return d
 	}
-	return Decision{}
+	return meanwhile
 }
 
 // Close ends every proxy and connection and returns when all goroutines have ended.
