@@ -57,7 +57,7 @@ func (s *state) take(line histories.Line) {
 		s.cluster = append(s.cluster, l)
 	case *histories.End:
 		s.end = l
-	case *histories.ProducerClose, *histories.Note:
+	case *histories.ProducerClose, *histories.ProducerRefused, *histories.Note, *histories.Commit, *histories.CommitReturn:
 	default:
 		s.takeLog(line)
 	}

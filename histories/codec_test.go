@@ -25,7 +25,7 @@ func allLines() []Line {
 	return []Line{
 		&Producer{}, &ProducerClose{}, &Consumer{}, &ConsumerClose{}, &send, &sendReturn, &attempt, &Poll{},
 		&PollReturn{}, &PositionChange{}, &FaultStart{}, &FaultEnd{}, &ClusterEvent{}, &finalRecords, &finalRead,
-		&replicaRecords, &replicaRead, &Note{}, &End{},
+		&replicaRecords, &replicaRead, &Note{}, &End{}, &ProducerRefused{}, &Commit{}, &CommitReturn{},
 	}
 }
 

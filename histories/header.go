@@ -11,7 +11,7 @@ import "time"
 // and line kinds that a newer minor version added.
 const (
 	FormatMajor = 1
-	FormatMinor = 1
+	FormatMinor = 2
 )
 
 // Header is the first line of a history. Whatever it leaves empty is unknown,

@@ -71,6 +71,20 @@ type ProducerClose struct {
 	Crashed bool
 }
 
+// ProducerRefused says that a client library refused to open a producer: no session
+// came of it.
+type ProducerRefused struct {
+	Name          string
+	Time          int64
+	Client        string
+	ClientVersion string
+	// Requested are the properties as the user gave them, secrets removed.
+	Requested map[string]string
+	// ClientError is the library's own error class, Message its text.
+	ClientError string
+	Message     string
+}
+
 // Consumer opens a consumer session; its polls carry its name as their process.
 type Consumer struct {
 	Name          string
@@ -80,6 +94,8 @@ type Consumer struct {
 	ClientVersion string
 	// Properties in force: isolation.level, group.id, auto.offset.reset, …
 	Properties map[string]string
+	// Continues is the session that this one is a restart of.
+	Continues string
 }
 
 // ConsumerClose ends a consumer session.
@@ -180,6 +196,10 @@ type Attempt struct {
 	BrokerOffset int64
 	// Fault is the id of the wire fault that acted on this request.
 	Fault string
+	// Bytes is the size of the batch as it was sent, Uncompressed that of its records
+	// once decompressed; zero: not known.
+	Bytes        int64
+	Uncompressed int64
 }
 
 // Record is one record as it was read.
@@ -409,22 +429,45 @@ type End struct {
 	Reason string
 }
 
-func (*Producer) line()       {}
-func (*ProducerClose) line()  {}
-func (*Consumer) line()       {}
-func (*ConsumerClose) line()  {}
-func (*Send) line()           {}
-func (*SendReturn) line()     {}
-func (*Attempt) line()        {}
-func (*Poll) line()           {}
-func (*PollReturn) line()     {}
-func (*PositionChange) line() {}
-func (*FaultStart) line()     {}
-func (*FaultEnd) line()       {}
-func (*ClusterEvent) line()   {}
-func (*FinalRecords) line()   {}
-func (*FinalRead) line()      {}
-func (*ReplicaRecords) line() {}
-func (*ReplicaRead) line()    {}
-func (*Note) line()           {}
-func (*End) line()            {}
+// Commit is the invocation of a group's commit by a consumer session.
+type Commit struct {
+	OperationID
+	Time    int64
+	Group   string
+	Offsets []PartitionPosition
+}
+
+// CommitReturn is its completion.
+type CommitReturn struct {
+	OperationID
+	Time int64
+	// Error is Kafka's name of the error that the client reported, ClientError the
+	// client library's own error class where it is none, Message its text. None of
+	// them: it was acknowledged.
+	Error       string
+	ClientError string
+	Message     string
+}
+
+func (*Producer) line()        {}
+func (*ProducerRefused) line() {}
+func (*Commit) line()          {}
+func (*CommitReturn) line()    {}
+func (*ProducerClose) line()   {}
+func (*Consumer) line()        {}
+func (*ConsumerClose) line()   {}
+func (*Send) line()            {}
+func (*SendReturn) line()      {}
+func (*Attempt) line()         {}
+func (*Poll) line()            {}
+func (*PollReturn) line()      {}
+func (*PositionChange) line()  {}
+func (*FaultStart) line()      {}
+func (*FaultEnd) line()        {}
+func (*ClusterEvent) line()    {}
+func (*FinalRecords) line()    {}
+func (*FinalRead) line()       {}
+func (*ReplicaRecords) line()  {}
+func (*ReplicaRead) line()     {}
+func (*Note) line()            {}
+func (*End) line()             {}

@@ -12,26 +12,29 @@ import (
 
 // The names of the kinds of lines.
 const (
-	lineHeader         = "header"
-	lineProducer       = "producer"
-	lineProducerClose  = "producer-close"
-	lineConsumer       = "consumer"
-	lineConsumerClose  = "consumer-close"
-	lineSend           = "send"
-	lineSendReturn     = "send-return"
-	lineAttempt        = "attempt"
-	linePoll           = "poll"
-	linePollReturn     = "poll-return"
-	linePositionChange = "position-change"
-	lineFaultStart     = "fault-start"
-	lineFaultEnd       = "fault-end"
-	lineCluster        = "cluster"
-	lineFinalRecords   = "final-records"
-	lineFinalRead      = "final-read"
-	lineReplicaRecords = "replica-records"
-	lineReplicaRead    = "replica-read"
-	lineNote           = "note"
-	lineEnd            = "end"
+	lineHeader          = "header"
+	lineProducer        = "producer"
+	lineProducerClose   = "producer-close"
+	lineProducerRefused = "producer-refused"
+	lineConsumer        = "consumer"
+	lineConsumerClose   = "consumer-close"
+	lineSend            = "send"
+	lineSendReturn      = "send-return"
+	lineAttempt         = "attempt"
+	linePoll            = "poll"
+	linePollReturn      = "poll-return"
+	linePositionChange  = "position-change"
+	lineCommit          = "commit"
+	lineCommitReturn    = "commit-return"
+	lineFaultStart      = "fault-start"
+	lineFaultEnd        = "fault-end"
+	lineCluster         = "cluster"
+	lineFinalRecords    = "final-records"
+	lineFinalRead       = "final-read"
+	lineReplicaRecords  = "replica-records"
+	lineReplicaRead     = "replica-read"
+	lineNote            = "note"
+	lineEnd             = "end"
 )
 
 // formatName is the value of the header's format field.
@@ -95,6 +98,34 @@ var producerCloseFields = []field[ProducerClose]{
 	newField("crashed", func(p *ProducerClose) *bool { return &p.Crashed }, truth),
 }
 
+var producerRefusedFields = []field[ProducerRefused]{
+	must("name", func(p *ProducerRefused) *string { return &p.Name }, nameText),
+	must("time", func(p *ProducerRefused) *int64 { return &p.Time }, number64),
+	newField("client", func(p *ProducerRefused) *string { return &p.Client }, nameText),
+	newField("client_version", func(p *ProducerRefused) *string { return &p.ClientVersion }, nameText),
+	newField("requested", func(p *ProducerRefused) *map[string]string { return &p.Requested }, textMap),
+	newField("client_error", func(p *ProducerRefused) *string { return &p.ClientError }, nameText),
+	newField("message", func(p *ProducerRefused) *string { return &p.Message }, text),
+}
+
+var commitFields = []field[Commit]{
+	must("process", func(c *Commit) *string { return &c.Process }, nameText),
+	must("number", func(c *Commit) *int64 { return &c.Number }, number64),
+	must("time", func(c *Commit) *int64 { return &c.Time }, number64),
+	newField("group", func(c *Commit) *string { return &c.Group }, nameText),
+	newField("offsets", func(c *Commit) *[]PartitionPosition { return &c.Offsets },
+		list(object(positionFields, PartitionPosition{Partition{Partition: Unknown}, Unknown}))),
+}
+
+var commitReturnFields = []field[CommitReturn]{
+	must("process", func(c *CommitReturn) *string { return &c.Process }, nameText),
+	must("number", func(c *CommitReturn) *int64 { return &c.Number }, number64),
+	must("time", func(c *CommitReturn) *int64 { return &c.Time }, number64),
+	newField("error", func(c *CommitReturn) *string { return &c.Error }, nameText),
+	newField("client_error", func(c *CommitReturn) *string { return &c.ClientError }, nameText),
+	newField("message", func(c *CommitReturn) *string { return &c.Message }, text),
+}
+
 var consumerFields = []field[Consumer]{
 	must("name", func(c *Consumer) *string { return &c.Name }, nameText),
 	must("time", func(c *Consumer) *int64 { return &c.Time }, number64),
@@ -102,6 +133,7 @@ var consumerFields = []field[Consumer]{
 	newField("client", func(c *Consumer) *string { return &c.Client }, nameText),
 	newField("client_version", func(c *Consumer) *string { return &c.ClientVersion }, nameText),
 	newField("properties", func(c *Consumer) *map[string]string { return &c.Properties }, textMap),
+	newField("continues", func(c *Consumer) *string { return &c.Continues }, nameText),
 }
 
 var consumerCloseFields = []field[ConsumerClose]{
@@ -162,6 +194,8 @@ var attemptFields = []field[Attempt]{
 	newField("broker_answer", func(a *Attempt) *string { return &a.BrokerAnswer }, nameText),
 	newField("broker_offset", func(a *Attempt) *int64 { return &a.BrokerOffset }, number64),
 	newField("fault", func(a *Attempt) *string { return &a.Fault }, nameText),
+	newField("bytes", func(a *Attempt) *int64 { return &a.Bytes }, count64),
+	newField("uncompressed", func(a *Attempt) *int64 { return &a.Uncompressed }, count64),
 }
 
 var pollFields = []field[Poll]{
@@ -330,6 +364,12 @@ func appendRareLine(w *jx.Writer, l Line) bool {
 	switch l := l.(type) {
 	case *Producer:
 		writeLine(w, lineProducer, producerFields, l)
+	case *ProducerRefused:
+		writeLine(w, lineProducerRefused, producerRefusedFields, l)
+	case *Commit:
+		writeLine(w, lineCommit, commitFields, l)
+	case *CommitReturn:
+		writeLine(w, lineCommitReturn, commitReturnFields, l)
 	case *ProducerClose:
 		writeLine(w, lineProducerClose, producerCloseFields, l)
 	case *Consumer:
@@ -360,23 +400,26 @@ func appendRareLine(w *jx.Writer, l Line) bool {
 
 // readers read the lines by their kind.
 var readers = map[string]func(*decoder) (Line, error){
-	lineProducer:       reader(producerFields, Producer{}),
-	lineProducerClose:  reader(producerCloseFields, ProducerClose{}),
-	lineConsumer:       reader(consumerFields, Consumer{}),
-	lineConsumerClose:  reader(consumerCloseFields, ConsumerClose{}),
-	lineSend:           reader(sendFields, zeroSend),
-	lineSendReturn:     reader(sendReturnFields, zeroSendReturn),
-	lineAttempt:        reader(attemptFields, zeroAttempt),
-	linePoll:           reader(pollFields, Poll{}),
-	linePollReturn:     reader(pollReturnFields, PollReturn{}),
-	linePositionChange: reader(positionChangeFields, PositionChange{}),
-	lineFaultStart:     reader(faultStartFields, FaultStart{}),
-	lineFaultEnd:       reader(faultEndFields, FaultEnd{}),
-	lineCluster:        reader(clusterEventFields, ClusterEvent{}),
-	lineFinalRecords:   reader(finalRecordsFields, zeroFinalRecords),
-	lineFinalRead:      reader(finalReadFields, zeroFinalRead),
-	lineReplicaRecords: reader(replicaRecordsFields, zeroReplicaRecords),
-	lineReplicaRead:    reader(replicaReadFields, zeroReplicaRead),
-	lineNote:           reader(noteFields, Note{}),
-	lineEnd:            reader(endFields, End{}),
+	lineProducer:        reader(producerFields, Producer{}),
+	lineProducerClose:   reader(producerCloseFields, ProducerClose{}),
+	lineProducerRefused: reader(producerRefusedFields, ProducerRefused{}),
+	lineCommit:          reader(commitFields, Commit{}),
+	lineCommitReturn:    reader(commitReturnFields, CommitReturn{}),
+	lineConsumer:        reader(consumerFields, Consumer{}),
+	lineConsumerClose:   reader(consumerCloseFields, ConsumerClose{}),
+	lineSend:            reader(sendFields, zeroSend),
+	lineSendReturn:      reader(sendReturnFields, zeroSendReturn),
+	lineAttempt:         reader(attemptFields, zeroAttempt),
+	linePoll:            reader(pollFields, Poll{}),
+	linePollReturn:      reader(pollReturnFields, PollReturn{}),
+	linePositionChange:  reader(positionChangeFields, PositionChange{}),
+	lineFaultStart:      reader(faultStartFields, FaultStart{}),
+	lineFaultEnd:        reader(faultEndFields, FaultEnd{}),
+	lineCluster:         reader(clusterEventFields, ClusterEvent{}),
+	lineFinalRecords:    reader(finalRecordsFields, zeroFinalRecords),
+	lineFinalRead:       reader(finalReadFields, zeroFinalRead),
+	lineReplicaRecords:  reader(replicaRecordsFields, zeroReplicaRecords),
+	lineReplicaRead:     reader(replicaReadFields, zeroReplicaRead),
+	lineNote:            reader(noteFields, Note{}),
+	lineEnd:             reader(endFields, End{}),
 }

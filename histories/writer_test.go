@@ -472,7 +472,7 @@ func TestWhatIsNoLineIsRefusedAndTheHistoryGoesOn(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	want := `{"line":"header","format":"ackproof-history","version":"1.1"}` + "\n" + `{"line":"end","time":0}` + "\n"
+	want := `{"line":"header","format":"ackproof-history","version":"1.2"}` + "\n" + `{"line":"end","time":0}` + "\n"
 	if out.String() != want {
 		t.Errorf("wrote %q, want %q", out.String(), want)
 	}
