@@ -14,7 +14,7 @@ import (
 
 // VerdictVersion is the version of the verdict's JSON form; a field is added
 // under a new minor version and removed or changed under a new major one.
-const VerdictVersion = "1.0"
+const VerdictVersion = "1.1"
 
 // The verdicts.
 const (
@@ -46,6 +46,10 @@ type Verdict struct {
 	Assumptions    []Assumption             `json:"assumptions"`
 	Faults         []*Fault                 `json:"faults"`
 	SecondJudge    SecondJudge              `json:"second_judge"`
+	// Measures are numbers about the run, and Expected what became of what its scenario
+	// expects; only of a run that expects something.
+	Measures Measures  `json:"measures,omitempty"`
+	Expected *Expected `json:"expected,omitempty"`
 }
 
 // HistorySummary says what was read.

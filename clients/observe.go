@@ -13,7 +13,7 @@ import (
 // Requests of clients that are no session of this run, with no event of it, are not
 // recorded.
 func (r *Recorder) Observe(a *wire.Attempt) {
-	sends, unnamed := r.named(a)
+	sends, unnamed, sent, uncompressed := r.named(a)
 	if len(sends) == 0 && !r.claimed(a.ClientID) {
 		return
 	}
@@ -24,6 +24,7 @@ func (r *Recorder) Observe(a *wire.Attempt) {
 		ProducerID: a.ProducerID, Epoch: a.ProducerEpoch, Sequence: a.BaseSequence,
 		Sends: sends, Unnamed: unnamed, Lost: a.Lost, Offset: histories.Unknown,
 		Reached: a.Reached, BrokerOffset: histories.Unknown, Fault: a.Fault,
+		Bytes: sent, Uncompressed: uncompressed,
 	}
 	r.counts.attempts.Add(1)
 	if a.Answer == nil {
@@ -41,12 +42,13 @@ func (r *Recorder) Observe(a *wire.Attempt) {
 }
 
 // named gives the sends that a batch carries, in batch order, as ranges of the
-// client's operation numbers, and counts the records that are none.
-func (r *Recorder) named(a *wire.Attempt) (sends []histories.Range, unnamed int64) {
+// client's operation numbers, counts the records that are none, and gives the batch's
+// sizes in bytes.
+func (r *Recorder) named(a *wire.Attempt) (sends []histories.Range, unnamed, sent, uncompressed int64) {
 	var escaped [64]byte
 	process := appendEscaped(escaped[:0], a.ClientID)
 	seen := int64(0)
-	err := a.EachHeader(StampHeader, func(value []byte) {
+	sent, uncompressed, err := a.EachHeaderSized(StampHeader, func(value []byte) {
 		seen++
 		stamp, ours := r.events.Own(value)
 		if !ours || string(stamp.Process) != string(process) {
@@ -62,7 +64,7 @@ func (r *Recorder) named(a *wire.Attempt) (sends []histories.Range, unnamed int6
 	if err != nil {
 		unnamed += max(int64(a.Records)-seen, 0)
 	}
-	return sends, unnamed
+	return sends, unnamed, sent, uncompressed
 }
 
 // claimed says whether a name is that of a session of this run.

@@ -196,8 +196,8 @@ type Attempt struct {
 	BrokerOffset int64
 	// Fault is the id of the wire fault that acted on this request.
 	Fault string
-	// Bytes is the size of the batch as it was sent, Uncompressed that of its records
-	// once decompressed; zero: not known.
+	// Bytes is the size of the batch as it was sent, Uncompressed the one that it has
+	// without compression; zero: not known.
 	Bytes        int64
 	Uncompressed int64
 }

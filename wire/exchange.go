@@ -97,6 +97,13 @@ func (a *Attempt) EachHeader(name string, visit func(value []byte)) error {
 	return a.batch.EachHeader(name, visit)
 }
 
+// EachHeaderSized is EachHeader, and gives the size of the batch as it was sent, and the
+// one that it has uncompressed, both in bytes; zero: it cannot be read.
+func (a *Attempt) EachHeaderSized(name string, visit func(value []byte)) (sent, uncompressed int64, err error) {
+	uncompressed, err = eachRecordSized(a.batch.raw, func(r *Record) { visit(r.Header(name)) })
+	return int64(len(a.batch.raw)), uncompressed, err
+}
+
 // EachRecord is ProduceBatch.EachRecord.
 func (a *Attempt) EachRecord(visit func(*Record)) error { return a.batch.EachRecord(visit) }
 

@@ -125,20 +125,26 @@ func (r *Record) EachHeader(visit func(name, value []byte)) {
 
 // eachRecord visits the records of the first batch of raw.
 func eachRecord(raw []byte, visit func(*Record)) error {
+	_, err := eachRecordSized(raw, visit)
+	return err
+}
+
+// eachRecordSized is eachRecord, and gives the size that the batch has uncompressed.
+func eachRecordSized(raw []byte, visit func(*Record)) (size int64, err error) {
 	records, count, release, err := content(raw)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer release()
 	r := reader{b: records}
 	var record Record
 	for range count {
 		if !record.read(r.bytes()) {
-			return errRecords
+			return 0, errRecords
 		}
 		visit(&record)
 	}
-	return nil
+	return batchRecords + int64(len(records)), nil
 }
 
 // read reads a record out of its bytes, and says whether they are one.
