@@ -110,27 +110,53 @@ func (c *connection) deliver(f *flight, r *bufio.Reader) bool {
 			return true
 		}
 		switch first := c.asked[0]; {
-		case first.own != nil || first.kept != nil:
+		case first.own != nil || (first.kept != nil && !time.Now().Before(first.due)):
 			if !c.settleFirst(nil) {
 				return false
 			}
-		case first == f:
+		case first == f && !f.answerIsHeldBack():
 			f = nil
 			if !c.settleFirst(r) {
 				return false
 			}
-		case f != nil: // another one's turn, that the broker has yet to answer
-			c.mu.Unlock()
-			kept, err := c.network.frames.read(r)
-			c.mu.Lock()
-			if err != nil {
+		case f != nil: // another one's turn, or not its time yet
+			if !c.keep(f, r) {
 				return false
 			}
-			f.kept, f = kept, nil
+			f = nil
 		default:
 			return true
 		}
 	}
+}
+
+// keep reads an answer and keeps it until its turn comes. One that is held back is
+// delivered when its time has come, counted from now, so that those that come one behind
+// the other are each as late. The caller holds mu, and is the answers' goroutine.
+func (c *connection) keep(f *flight, r *bufio.Reader) bool {
+	c.mu.Unlock()
+	frame, err := c.network.frames.read(r)
+	c.mu.Lock()
+	if err != nil {
+		return false
+	}
+	f.kept = frame
+	if !f.answerIsHeldBack() {
+		return true
+	}
+	f.due = time.Now().Add(f.decision.by)
+	c.late.Go(func() {
+		if c.wait(f.decision.by) && !c.deliver(nil, nil) && !c.silent.Load() {
+			c.hangUp()
+		}
+	})
+	return true
+}
+
+// answerIsHeldBack says whether the answer is to be passed on late. That to a SASL
+// handshake never is: what comes behind it are no frames.
+func (f *flight) answerIsHeldBack() bool {
+	return f.decision.kind == holdBack && f.decision.side == SideAnswer && f.exchange.Key != int16(kmsg.SASLHandshake)
 }
 
 // settleFirst settles the first of those that the client waits for, whose answer is
@@ -164,7 +190,7 @@ func (c *connection) settle(f *flight, r *bufio.Reader) bool {
 		return false
 	}
 	if !c.seenWhole(f) {
-		return c.holdAnswer(f) && c.passOn(f, r)
+		return c.passOn(f, r)
 	}
 	frame := f.kept
 	if frame == nil {
@@ -178,26 +204,6 @@ func (c *connection) settle(f *flight, r *bufio.Reader) bool {
 	ok := c.settleWhole(f, frame)
 	c.network.frames.put(frame)
 	return ok
-}
-
-// holdAnswer waits where the answer is to be held back; false if the connection ended.
-// Answers that come one behind the other are each late by as much, and not one after the
-// other: an answer that may have come while an earlier one was held counts as come then.
-// It is called by whoever delivers.
-func (c *connection) holdAnswer(f *flight) bool {
-	d := f.decision
-	if d.kind != holdBack || d.side != SideAnswer {
-		return true
-	}
-	came := time.Now()
-	if received := f.exchange.Received; received.Before(c.lateUntil) {
-		came = c.lateFrom
-		if received.After(came) {
-			came = received
-		}
-	}
-	c.lateFrom, c.lateUntil = came, came.Add(d.by)
-	return c.wait(time.Until(c.lateUntil))
 }
 
 // seenWhole says whether an answer has to be seen whole, or may pass in pieces.
@@ -258,9 +264,6 @@ func (c *connection) settleWhole(f *flight, frame []byte) bool {
 		}
 		c.tell(f, nil, said, LostConnection)
 		return false
-	case !c.holdAnswer(f):
-		c.tell(f, nil, said, c.whyLost())
-		return false
 	}
 	return c.give(f, frame, said, nil)
 }
@@ -295,7 +298,14 @@ func (c *connection) abandon() {
 	c.asked, c.sent = nil, nil
 	c.mu.Unlock()
 	for _, f := range asked {
-		c.tell(f, nil, nil, c.whyLost())
+		var said []batchAnswer
+		if f.kept != nil && f.exchange.Produce != nil {
+			said = answersOf(f.exchange, readProduceAnswer(f.exchange, f.kept))
+		}
+		c.tell(f, nil, said, c.whyLost())
+		if f.kept != nil {
+			c.network.frames.put(f.kept)
+		}
 	}
 }
 

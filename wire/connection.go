@@ -51,10 +51,10 @@ type connection struct {
 	// delivering: a goroutine is busy with the first of asked; turn is told when it
 	// is not any more.
 	delivering bool
-	// lateFrom and lateUntil are when the last answer that was held back had come, and
-	// when it was passed on. Whoever delivers uses them.
-	lateFrom, lateUntil time.Time
-	turn                sync.Cond
+	turn       sync.Cond
+	// late are the goroutines that wait until an answer may be passed on. Only the
+	// answers' goroutine adds to them.
+	late sync.WaitGroup
 }
 
 // flight is a request on its way, and its answer on its way back.
@@ -66,8 +66,10 @@ type flight struct {
 	// own is an answer of our own, with what it says about each batch.
 	own     []byte
 	answers []batchAnswer
-	// kept is an answer of the broker that came before its turn.
+	// kept is an answer of the broker that came before its turn, or before it is due;
+	// both are guarded by the connection's mu until they are the deliverer's.
 	kept []byte
+	due  time.Time
 	// twin: the client did not send this request and gets no answer to it.
 	twin bool
 
@@ -124,6 +126,7 @@ func (c *connection) serve(server net.Conn) {
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		c.answerAll(bufio.NewReaderSize(server, readSize))
+		c.late.Wait() // what came is passed on, though its broker is gone
 		if !c.silent.Load() {
 			c.hangUp()
 		}

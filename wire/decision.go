@@ -84,8 +84,9 @@ func (d Decision) Only(chosen func(topic string, partition int32) bool) Decision
 }
 
 // HoldBack passes the request, or its answer, on late; what follows it in the same
-// direction waits behind it. A client that gives up meanwhile does not call a request
-// back: it reaches the broker late.
+// direction waits behind it. An answer is late by so much after it came, whatever is
+// held before it: several that come at once are late at once, as on a slow network. A
+// client that gives up meanwhile does not call a request back: it reaches the broker late.
 func HoldBack(name string, side Side, by time.Duration) Decision {
 	return Decision{kind: holdBack, name: name, side: side, by: by}
 }

@@ -5,7 +5,8 @@
 //
 // # The life of a frame
 //
-// A connection has two goroutines, one for each direction.
+// A connection has two goroutines, one for each direction, and one for each answer that
+// is being held back.
 //
 // A request is read whole from the client. Its header is read (API key, version,
 // correlation id, client id); a Produce request is decoded, down to the heads of its
@@ -23,7 +24,8 @@
 //
 // An answer passes in pieces as it comes. Only what has to be seen is read whole
 // first: answers to Produce requests; Metadata answers that carry topic ids, by which
-// newer Produce versions name topics; and a Fetch answer that a lie is to change.
+// newer Produce versions name topics; a Fetch answer that a lie is to change; and what
+// has to wait, for its turn or because it is held back.
 //
 // When the fate of a Produce request is known, the observer is told once for each of
 // its batches: what the client was given, or what happened instead, and whether the
