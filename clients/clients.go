@@ -6,6 +6,7 @@ package clients
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -23,7 +24,7 @@ type Library interface {
 	// there is not. It fails with a *RefusedError where Kafka refuses a combination
 	// that depends on defaults, and with a *NotApplicableError for what the library
 	// cannot honour.
-	Effective(Properties) (map[string]string, error)
+	Effective(ctx context.Context, properties Properties) (map[string]string, error)
 	// NewProducer opens a recording producer. It need not reach the cluster, and
 	// fails as Effective does.
 	NewProducer(ctx context.Context, options ProducerOptions) (Producer, error)
@@ -81,6 +82,10 @@ type Producer interface {
 	// as a second completion. It returns the number of sends that were recorded as
 	// unknown. A second Close does nothing.
 	Close(ctx context.Context, drain time.Duration) (unknown int, err error)
+	// Crash ends the session at once, as a kill of its process does: its connections are
+	// closed, nothing is flushed, and what has no completion gets none. A Close after it
+	// does nothing.
+	Crash(ctx context.Context) error
 }
 
 // SendRequest is one send.
@@ -131,6 +136,12 @@ type ConsumerOptions struct {
 	Isolation string
 	// MaxPollRecords bounds what one poll returns; zero: 500, as Kafka's default.
 	MaxPollRecords int
+	// Group, if given, is the group whose offsets are committed; the assignment stays
+	// fixed. Polling begins at the group's committed offsets, and at the assignment's
+	// positions where it has none.
+	Group string
+	// Continues names the session that this one is a restart of.
+	Continues string
 }
 
 // Consumer is a recording consumer session with a fixed assignment. One goroutine
@@ -142,7 +153,30 @@ type Consumer interface {
 	// too. The error says that polling is over: the client is closed, or the history
 	// can no longer be written.
 	Poll(ctx context.Context) (records int, err error)
+	// Commit commits the positions behind everything that was delivered, for the group,
+	// and records how that ended; a commit that is refused is no error. The error says
+	// that there is no group, that the client is closed, or that the history can no longer
+	// be written.
+	Commit(ctx context.Context) error
 	// Close ends the session and everything that it runs. A second Close does
 	// nothing.
 	Close() error
+	// Crash ends the session at once, as a kill of its process does: nothing is committed.
+	Crash(ctx context.Context) error
+}
+
+// refused records that a library refused to open a producer, and gives the error.
+func (o ProducerOptions) refused(library Library, err error) error {
+	var refused *RefusedError
+	var notApplicable *NotApplicableError
+	if o.Recorder != nil && (errors.As(err, &refused) || errors.As(err, &notApplicable)) {
+		class := "ConfigException"
+		if refused == nil {
+			class = "not applicable"
+		}
+		_ = o.Recorder.Write(&histories.ProducerRefused{Name: o.Name, Time: o.Recorder.Now(), Client: library.Name(),
+			ClientVersion: library.Version(), Requested: o.Properties.Given(), ClientError: class, Message: err.Error(),
+		}) // the recorder keeps the error, and the run stops by it
+	}
+	return fmt.Errorf("opening the producer %s: %w", o.Name, err)
 }

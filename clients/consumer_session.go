@@ -16,6 +16,8 @@ type ConsumerSession struct {
 	name     string
 	number   int64
 
+	group string
+
 	mu    sync.Mutex
 	ended bool
 }
@@ -26,8 +28,8 @@ func (r *Recorder) NewConsumerSession(options ConsumerOptions, line histories.Co
 	if err := r.claim(options.Name); err != nil {
 		return nil, fmt.Errorf("opening a consumer: %w", err)
 	}
-	s := &ConsumerSession{recorder: r, name: options.Name}
-	line.Name, line.Time = options.Name, r.Now()
+	s := &ConsumerSession{recorder: r, name: options.Name, group: options.Group}
+	line.Name, line.Time, line.Continues = options.Name, r.Now(), options.Continues
 	err := r.Write(&line)
 	if err == nil {
 		err = s.Changed(histories.ChangeAssign, "assigned when it was opened", options.Assignment)
@@ -67,8 +69,30 @@ func (s *ConsumerSession) Changed(how, reason string, partitions []histories.Par
 		Process: s.name, Time: s.recorder.Now(), How: how, Partitions: partitions, Reason: reason})
 }
 
+// Commit records the invocation of a commit and gives its number.
+func (s *ConsumerSession) Commit(offsets []histories.PartitionPosition) (operation int64, err error) {
+	operation = s.number
+	s.number++
+	return operation, s.recorder.Write(&histories.Commit{
+		OperationID: histories.OperationID{Process: s.name, Number: operation}, Time: s.recorder.Now(),
+		Group: s.group, Offsets: offsets})
+}
+
+// Committed records how a commit ended: with Kafka's name of an error, the library's own
+// class where it is none, and the text; all empty: it was acknowledged.
+func (s *ConsumerSession) Committed(operation int64, kafka, client, message string) error {
+	return s.recorder.Write(&histories.CommitReturn{
+		OperationID: histories.OperationID{Process: s.name, Number: operation}, Time: s.recorder.Now(),
+		Error: kafka, ClientError: client, Message: message})
+}
+
 // End records the end of the session, once.
-func (s *ConsumerSession) End() error {
+func (s *ConsumerSession) End() error { return s.end(false) }
+
+// Crashed records that the session was ended without any order, once.
+func (s *ConsumerSession) Crashed() error { return s.end(true) }
+
+func (s *ConsumerSession) end(crashed bool) error {
 	s.mu.Lock()
 	already := s.ended
 	s.ended = true
@@ -76,5 +100,5 @@ func (s *ConsumerSession) End() error {
 	if already {
 		return nil
 	}
-	return s.recorder.Write(&histories.ConsumerClose{Name: s.name, Time: s.recorder.Now()})
+	return s.recorder.Write(&histories.ConsumerClose{Name: s.name, Time: s.recorder.Now(), Crashed: crashed})
 }

@@ -90,7 +90,7 @@ func newFinalReader(o FinalReadOptions) (*finalReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	kgoOptions, err := franzGoConnection(o.Connection, "final-read")
+	kgoOptions, err := franzGoConnection(o.Connection, "final-read", new(openConnections))
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (franzGo) Version() string {
 	return "unknown"
 }
 
-func (franzGo) Effective(properties Properties) (map[string]string, error) {
+func (franzGo) Effective(_ context.Context, properties Properties) (map[string]string, error) {
 	plan, err := planFranzGo(properties)
 	if err != nil {
 		return nil, err
@@ -42,15 +42,12 @@ func (franzGo) Effective(properties Properties) (map[string]string, error) {
 }
 
 // franzGoConnection gives the options that every client has.
-func franzGoConnection(connection Connection, name string) ([]kgo.Opt, error) {
+func franzGoConnection(connection Connection, name string, open *openConnections) ([]kgo.Opt, error) {
 	if len(connection.Seeds) == 0 {
 		return nil, errors.New("no address of a broker is given")
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(connection.Seeds...), kgo.ClientID(name)}
-	if connection.Dial != nil {
-		options = append(options, kgo.Dialer(connection.Dial))
-	}
-	return options, nil
+	return append(options, kgo.Dialer(open.dialer(connection.Dial))), nil
 }
 
 // recordOverhead is what a record of an event has beside key and value, roughly:
@@ -64,13 +61,14 @@ func (f franzGo) NewProducer(_ context.Context, options ProducerOptions) (Produc
 		err = plan.fits(options.Properties, options.LargestValue+recordOverhead)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the producer %s: %w", options.Name, err)
+		return nil, options.refused(f, err)
 	}
-	connection, err := franzGoConnection(options.Connection, options.Name)
+	open := new(openConnections)
+	connection, err := franzGoConnection(options.Connection, options.Name, open)
 	if err != nil {
 		return nil, fmt.Errorf("opening the producer %s: %w", options.Name, err)
 	}
-	p := &franzGoProducer{name: options.Name, maxBytes: plan.bufferMemory64(),
+	p := &franzGoProducer{name: options.Name, open: open, maxBytes: plan.bufferMemory64(),
 		acksZero: plan.effective[histories.PropertyAcks] == "0"}
 	// Data loss is noted by a callback that changes nothing of what kgo does.
 	kgoOptions := append(append(connection, plan.options...), kgo.ProducerOnDataLossDetected(p.dataLoss))
@@ -94,6 +92,7 @@ func (f franzGo) NewProducer(_ context.Context, options ProducerOptions) (Produc
 // franzGoProducer is one kgo client that produces.
 type franzGoProducer struct {
 	name     string
+	open     *openConnections
 	client   *kgo.Client
 	session  *ProducerSession
 	maxBytes int64 // buffer.memory; zero: no limit
@@ -182,4 +181,20 @@ func (p *franzGoProducer) Close(ctx context.Context, drain time.Duration) (unkno
 		err = fmt.Errorf("closing the producer %s: %d sends have no result %v after franz-go was closed", p.name, left, closeLimit)
 	}
 	return unknown, errors.Join(err, p.session.End())
+}
+
+// Crash ends the session. See Producer.
+func (p *franzGoProducer) Crash(ctx context.Context) error {
+	if !p.session.Crash() {
+		return nil
+	}
+	p.open.cut()
+	p.client.Close()
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	var err error
+	if left := p.session.Wait(limit); left > 0 {
+		err = fmt.Errorf("crashing the producer %s: %d sends have no result %v after franz-go was closed", p.name, left, closeLimit)
+	}
+	return errors.Join(err, p.session.End())
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ const defaultMaxPollRecords = 500
 
 // NewConsumer opens a consumer. It never resets a position by itself where the log
 // does not say where it was cut: such a reset is ours, and recorded.
-func (f franzGo) NewConsumer(_ context.Context, options ConsumerOptions) (Consumer, error) {
+func (f franzGo) NewConsumer(ctx context.Context, options ConsumerOptions) (Consumer, error) {
 	fail := func(err error) (Consumer, error) {
 		return nil, fmt.Errorf("opening the consumer %s: %w", options.Name, err)
 	}
@@ -30,11 +31,15 @@ func (f franzGo) NewConsumer(_ context.Context, options ConsumerOptions) (Consum
 	if err != nil {
 		return fail(err)
 	}
-	kgoOptions, err := franzGoConnection(options.Connection, options.Name)
+	open := new(openConnections)
+	kgoOptions, err := franzGoConnection(options.Connection, options.Name, open)
 	if err != nil {
 		return fail(err)
 	}
-	c := &franzGoConsumer{recorder: options.Recorder, name: options.Name, maxRecords: options.MaxPollRecords,
+	if options.Assignment, err = franzGoCommitted(ctx, options); err != nil {
+		return fail(err)
+	}
+	c := &franzGoConsumer{recorder: options.Recorder, open: open, group: options.Group, name: options.Name, maxRecords: options.MaxPollRecords,
 		next: make(map[histories.Partition]int64), lost: make(map[histories.Partition]bool)}
 	if c.maxRecords <= 0 {
 		c.maxRecords = defaultMaxPollRecords
@@ -53,6 +58,9 @@ func (f franzGo) NewConsumer(_ context.Context, options ConsumerOptions) (Consum
 	}
 	properties := map[string]string{histories.PropertyIsolation: histories.ReadUncommitted,
 		"auto.offset.reset": "none", "max.poll.records": strconv.Itoa(c.maxRecords)}
+	if options.Group != "" {
+		properties["group.id"] = options.Group
+	}
 	if options.Isolation != "" {
 		properties[histories.PropertyIsolation] = options.Isolation
 	}
@@ -91,6 +99,8 @@ func franzGoOffsets(positions []histories.PartitionPosition) map[string]map[int3
 type franzGoConsumer struct {
 	recorder   *Recorder
 	name       string
+	group      string
+	open       *openConnections
 	client     *kgo.Client
 	session    *ConsumerSession
 	maxRecords int
@@ -247,6 +257,76 @@ func (c *franzGoConsumer) Close() error {
 	c.closing.Do(func() {
 		c.client.Close()
 		err = c.session.End()
+	})
+	return err
+}
+
+// committedLimit bounds asking for and committing a group's offsets.
+const committedLimit = 20 * time.Second
+
+// franzGoCommitted gives the assignment with the group's committed offsets, where it has
+// some. The client that asks is none of the run.
+func franzGoCommitted(ctx context.Context, options ConsumerOptions) ([]histories.PartitionPosition, error) {
+	if options.Group == "" {
+		return options.Assignment, nil
+	}
+	kgoOptions, err := franzGoConnection(options.Connection, options.Name, new(openConnections))
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(kgoOptions...)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	asking, cancel := context.WithTimeout(ctx, committedLimit)
+	defer cancel()
+	committed, err := kadm.NewClient(client).FetchOffsets(asking, options.Group)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the committed offsets of the group %s: %w", options.Group, err)
+	}
+	positions := slices.Clone(options.Assignment)
+	for i := range positions {
+		p := &positions[i]
+		if offset, some := committed.Lookup(p.Topic, p.Partition.Partition); some && offset.Err == nil && offset.At >= 0 {
+			p.Position = offset.At
+		}
+	}
+	return positions, nil
+}
+
+// Commit commits the positions. See Consumer.
+func (c *franzGoConsumer) Commit(ctx context.Context) error {
+	if c.group == "" {
+		return fmt.Errorf("committing with the consumer %s: it has no group", c.name)
+	}
+	var offsets kadm.Offsets
+	var positions []histories.PartitionPosition
+	for p, next := range c.next {
+		offsets.AddOffset(p.Topic, p.Partition, next, -1)
+		positions = append(positions, histories.PartitionPosition{Partition: p, Position: next})
+	}
+	operation, err := c.session.Commit(positions)
+	if err != nil {
+		return err
+	}
+	committing, cancel := context.WithTimeout(ctx, committedLimit)
+	defer cancel()
+	err = kadm.NewClient(c.client).CommitAllOffsets(committing, c.group, offsets)
+	if err == nil {
+		return c.session.Committed(operation, "", "", "")
+	}
+	kafka, client := nameFranzGoError(err)
+	return c.session.Committed(operation, kafka, client, err.Error())
+}
+
+// Crash ends the session. See Consumer.
+func (c *franzGoConsumer) Crash(context.Context) error {
+	var err error
+	c.closing.Do(func() {
+		c.open.cut()
+		c.client.Close()
+		err = c.session.Crashed()
 	})
 	return err
 }

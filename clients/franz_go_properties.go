@@ -40,6 +40,8 @@ const (
 const (
 	retryBackoffMax        = "retry.backoff.max.ms"
 	maxBlock               = "max.block.ms"
+	maxRequestSize         = "max.request.size"
+	metadataMaxAge         = "metadata.max.age.ms"
 	roundRobinPartitioner  = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 	batchAndRecordOverhead = 61 + 5*6 // of a batch, and of its first record's own lengths
 )
@@ -61,10 +63,14 @@ func (plan *franzGoPlan) setNumber(name string, value int64, options ...kgo.Opt)
 
 // planFranzGo translates properties.
 func planFranzGo(p Properties) (franzGoPlan, error) {
+	if err := p.refusedByKafka(); err != nil {
+		return franzGoPlan{}, err
+	}
 	plan := franzGoPlan{effective: make(map[string]string)}
 	for _, step := range []func(Properties) error{
 		plan.delivery, plan.inFlight, plan.requestTimeout, plan.linger, plan.deliveryTimeout,
-		plan.retries, plan.retryBackoff, plan.batchSize, plan.bufferMemory, plan.partitioner,
+		plan.retries, plan.retryBackoff, plan.batchSize, plan.bufferMemory, plan.partitioner, plan.metadata,
+		plan.without,
 	} {
 		if err := step(p); err != nil {
 			return franzGoPlan{}, err
@@ -109,8 +115,8 @@ func (plan *franzGoPlan) inFlight(p Properties) error {
 	n, given := p.number(histories.PropertyMaxInFlight)
 	if p.Idempotent() {
 		if given && n != maxInFlightIdempotent {
-			return notApplicable(p, histories.PropertyMaxInFlight, "with idempotence has always 5 requests in flight, "+
-				"and refuses or ignores any other number; only 5 can be asked for")
+			return notApplicable(p, histories.PropertyMaxInFlight, "with idempotence has always 5 requests in flight; "+
+				"only 5 can be asked for%s", kgoOnInFlight(n))
 		}
 		plan.setNumber(histories.PropertyMaxInFlight, maxInFlightIdempotent)
 		return nil
@@ -120,6 +126,17 @@ func (plan *franzGoPlan) inFlight(p Properties) error {
 	}
 	plan.setNumber(histories.PropertyMaxInFlight, n, kgo.MaxProduceRequestsInflightPerBroker(int(n)))
 	return nil
+}
+
+// kgoOnInFlight asks kgo itself for so many requests in flight with idempotence, and
+// gives what it says.
+func kgoOnInFlight(n int64) string {
+	client, err := kgo.NewClient(kgo.MaxProduceRequestsInflightPerBroker(int(min(n, math.MaxInt32))))
+	if err == nil {
+		client.Close()
+		return ""
+	}
+	return fmt.Sprintf(" (it says: %v)", err)
 }
 
 // requestTimeout: kgo waits for an answer to a produce as long as the time that
@@ -139,6 +156,41 @@ func (plan *franzGoPlan) requestTimeout(p Properties) error {
 	overhead := min(whole/2, kgoTimeoutOverhead)
 	plan.setNumber(histories.PropertyRequestTimeout, ms,
 		kgo.ProduceRequestTimeout(whole-overhead), kgo.RequestTimeoutOverhead(overhead))
+	return nil
+}
+
+// metadata: kgo asks for metadata no more often than its minimum age allows, which must
+// not be above the maximum.
+func (plan *franzGoPlan) metadata(p Properties) error {
+	ms, given := p.number(metadataMaxAge)
+	if !given {
+		return nil
+	}
+	if ms < kgoLeastMetadataAge {
+		return notApplicable(p, metadataMaxAge, "asks for metadata no more often than every %d ms", kgoLeastMetadataAge)
+	}
+	age := time.Duration(ms) * time.Millisecond
+	plan.setNumber(metadataMaxAge, ms, kgo.MetadataMaxAge(age), kgo.MetadataMinAge(min(age, kgoMetadataMinAge)))
+	return nil
+}
+
+// kgo's least maximum age of metadata in milliseconds, and its default minimum age.
+const (
+	kgoLeastMetadataAge = 1000
+	kgoMetadataMinAge   = 5 * time.Second
+)
+
+// without refuses what kgo has no equal of.
+func (plan *franzGoPlan) without(p Properties) error {
+	for name, reason := range map[string]string{
+		maxBlock:        "waits for buffer space and metadata without a limit",
+		maxRequestSize:  "has no limit of a request but that of a batch (batch.size)",
+		retryBackoffMax: "has no limit of its own; with retry.backoff.ms it is Kafka's default, 1000",
+	} {
+		if _, given := p.text(name); given {
+			return notApplicable(p, name, "%s", reason)
+		}
+	}
 	return nil
 }
 

@@ -35,6 +35,7 @@ type ProducerSession struct {
 	unfinished int            // those, and those whose result is being recorded
 	waiters    map[int64]waiter
 	closing    bool
+	crashed    bool
 	drained    chan struct{} // closed when closing and nothing is unfinished
 	ended      bool
 }
@@ -186,6 +187,10 @@ func (s *ProducerSession) Return(operation int64, result Result) {
 		Time:        s.recorder.Now(), Partition: result.Partition, Offset: result.Offset,
 	}
 	w := s.answered(operation)
+	if s.hasCrashed() {
+		s.finished()
+		return
+	}
 	if result.Err != nil {
 		line.Partition, line.Offset = histories.Unknown, histories.Unknown
 		line.Error, line.ClientError, line.Message = result.Error, result.ClientError, result.Err.Error()
@@ -249,16 +254,37 @@ func (s *ProducerSession) Wait(ctx context.Context) int {
 	return s.unfinished
 }
 
+// Crash begins a crash: every further Invoke is refused, and results that come from now on
+// are not recorded, since a process that is gone hears of none. It gives false if the
+// session was closing or had crashed before. End records the end.
+func (s *ProducerSession) Crash() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.closing, s.crashed = true, true
+	s.signalIfDrained()
+	return true
+}
+
+// hasCrashed says whether results are not recorded any more.
+func (s *ProducerSession) hasCrashed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crashed
+}
+
 // End records the end of the session, once.
 func (s *ProducerSession) End() error {
 	s.mu.Lock()
-	already := s.ended
+	already, crashed := s.ended, s.crashed
 	s.ended = true
 	s.mu.Unlock()
 	if already {
 		return nil
 	}
-	return s.recorder.Write(&histories.ProducerClose{Name: s.name, Time: s.recorder.Now()})
+	return s.recorder.Write(&histories.ProducerClose{Name: s.name, Time: s.recorder.Now(), Crashed: crashed})
 }
 
 // note records a remark about the session while it lasts. Libraries call back from

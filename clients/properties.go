@@ -62,8 +62,8 @@ func (e *NotApplicableError) Error() string {
 const None = "none"
 
 // Properties are producer properties that a user gave: each a value that Kafka
-// knows, together a combination that Kafka accepts. The zero value gives none, and
-// leaves everything at the client library's own default. It is immutable.
+// knows. Whether they go together is for the client library to say (Library.Effective).
+// The zero value gives none, and leaves everything at the client library's own default. It is immutable.
 type Properties struct {
 	given map[string]string
 }
@@ -88,6 +88,10 @@ var settable = []property{
 	{histories.PropertyBufferMemory, readInteger(0, math.MaxInt64)},
 	{histories.PropertyCompression, readOneOf("none", "gzip", "snappy", "lz4", "zstd")},
 	{histories.PropertyPartitioner, readText},
+	{maxBlock, readInteger(0, math.MaxInt64)},
+	{maxRequestSize, readInteger(0, math.MaxInt32)},
+	{metadataMaxAge, readInteger(0, math.MaxInt64)},
+	{retryBackoffMax, readInteger(0, math.MaxInt64)},
 }
 
 // cannotSet are properties that Kafka's producer has and that cannot be set here.
@@ -100,12 +104,8 @@ var cannotSet = map[string]string{
 	"key.serializer":                           "events are bytes",
 	"value.serializer":                         "events are bytes",
 	"interceptor.classes":                      "no Java class is loaded here",
-	"max.block.ms":                             "not supported: a send waits for buffer space as the client library does",
-	"max.request.size":                         "not supported: no client here has that limit",
-	"retry.backoff.max.ms":                     "not supported: with retry.backoff.ms it is Kafka's default, 1000",
 	"partitioner.ignore.keys":                  "not supported; partitioner.class may name a partitioner without keys",
 	"partitioner.adaptive.partitioning.enable": "not supported",
-	"metadata.max.age.ms":                      "not supported",
 	"reconnect.backoff.ms":                     "not supported",
 	"reconnect.backoff.max.ms":                 "not supported",
 	"connections.max.idle.ms":                  "not supported",
@@ -145,7 +145,7 @@ func ParseProperties(text string) (Properties, error) {
 
 // NewProperties takes properties by name. It fails with an *UnknownPropertyError
 // for a name that cannot be set, whose value the error does not quote, and with a
-// *RefusedError for what Kafka refuses.
+// *RefusedError for a value that Kafka refuses.
 func NewProperties(given map[string]string) (Properties, error) {
 	p := Properties{given: make(map[string]string, len(given))}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -158,9 +158,6 @@ func NewProperties(given map[string]string) (Properties, error) {
 			return Properties{}, &RefusedError{name, given[name], "it must be " + must}
 		}
 		p.given[name] = canonical
-	}
-	if err := p.refusedByKafka(); err != nil {
-		return Properties{}, err
 	}
 	return p, nil
 }
@@ -215,7 +212,8 @@ func (p Properties) Idempotent() bool {
 const maxInFlightIdempotent = 5
 
 // refusedByKafka checks the combinations that have to do with idempotence, as
-// ProducerConfig.postProcessAndValidateIdempotenceConfigs does. That of the
+// ProducerConfig.postProcessAndValidateIdempotenceConfigs of Kafka 4 does, for a library
+// without such a rule; how many may be in flight every library says itself. That of the
 // timeouts depends on the client's defaults: see refuseTimeouts.
 func (p Properties) refusedByKafka() error {
 	idempotence, given := p.text(histories.PropertyIdempotence)
@@ -230,12 +228,6 @@ func (p Properties) refusedByKafka() error {
 	if acks, ok := p.text(histories.PropertyAcks); ok && given && acks != "all" {
 		return refuse(histories.PropertyAcks,
 			"with enable.idempotence=true acks must be all, otherwise idempotence cannot be guaranteed")
-	}
-	// Kafka 4 checks this one before it considers that acks or retries switch
-	// idempotence off, so it holds unless idempotence is switched off by name.
-	if n, ok := p.number(histories.PropertyMaxInFlight); ok && n > maxInFlightIdempotent {
-		return refuse(histories.PropertyMaxInFlight, "to use the idempotent producer it must be at most 5; "+
-			"idempotence is on by default, so give enable.idempotence=false with it")
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func newReplicaReader(o ReplicaReadOptions) (*replicaReader, error) {
 	if o.Settle <= 0 {
 		o.Settle = 15 * time.Second
 	}
-	kgoOptions, err := franzGoConnection(o.Connection, "replica-read")
+	kgoOptions, err := franzGoConnection(o.Connection, "replica-read", new(openConnections))
 	if err != nil {
 		return nil, err
 	}

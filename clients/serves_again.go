@@ -46,7 +46,7 @@ func ServesAgain(ctx context.Context, o ServesAgainOptions) (silent []histories.
 	if o.Name == "" {
 		o.Name = "fresh"
 	}
-	effective, err := o.Library.Effective(o.Properties)
+	effective, err := o.Library.Effective(ctx, o.Properties)
 	if err != nil {
 		return nil, fmt.Errorf("asking whether the cluster serves again: %w", err)
 	}
