@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/ackproof/ackproof/clusters"
@@ -15,9 +17,12 @@ import (
 
 func addPartitions() Fault {
 	return Fault{
-		Name:     "add-partitions",
-		Doc:      "the run's topics get more partitions, which stay: keys may go elsewhere than before",
-		Settings: []Setting{number("to", "0", "so many partitions of each topic; 0: twice as many as there are", 0)},
+		Name: "add-partitions",
+		Doc:  "topics get more partitions, which stay when it ends: keys may go elsewhere than before",
+		Settings: []Setting{
+			number("to", "0", "so many of each topic; 0: twice as many as there are", 0),
+			word("topic", anyOne, "of this topic of the run; any: of all of them"),
+		},
 		available: func(c clusters.Cluster, _ Settings) error {
 			if _, can := c.(clusters.PartitionAdder); !can {
 				return errors.New("it cannot add partitions")
@@ -25,26 +30,42 @@ func addPartitions() Fault {
 			return nil
 		},
 		aim: func(_ context.Context, env *Environment, s Settings) (Injection, error) {
-			return &moreParts{env: env, to: int32(s.number("to"))}, nil
+			topics := env.Topics
+			if topic, given := s.filter("topic"); given {
+				if topics = []string{topic}; !slices.Contains(env.Topics, topic) {
+					return nil, fmt.Errorf("%s is no topic of the run (those are: %s)", topic, strings.Join(env.Topics, ", "))
+				}
+			}
+			to := s.number("to")
+			if to > mostPartitions {
+				return nil, fmt.Errorf("to=%d: a topic is given %d partitions at most", to, mostPartitions)
+			}
+			return &moreParts{env: env, topics: topics, to: int32(to)}, nil
 		},
 	}
 }
 
+// mostPartitions bounds what a broker is asked for: each partition costs it files and memory.
+const mostPartitions = 10_000
+
 // moreParts adds partitions once. They cannot be taken away again: Heal does nothing.
 type moreParts struct {
-	env   *Environment
-	to    int32
+	env    *Environment
+	topics []string
+	to     int32
+	// asked: they may be there, though it was not seen.
+	asked atomic.Bool
 	added atomic.Int64
 }
 
-func (m *moreParts) Target() string { return "the run's topics" }
+func (m *moreParts) Target() string { return strings.Join(m.topics, ", ") }
 
 func (m *moreParts) Inject(ctx context.Context) error {
 	adder, can := m.env.Cluster.(clusters.PartitionAdder)
 	if !can {
 		return errors.New("the cluster cannot add partitions")
 	}
-	for _, topic := range m.env.Topics {
+	for _, topic := range m.topics {
 		leaders, err := m.env.Cluster.Leaders(ctx, topic)
 		if err != nil {
 			return fmt.Errorf("asking how many partitions %s has: %w", topic, err)
@@ -53,6 +74,10 @@ func (m *moreParts) Inject(ctx context.Context) error {
 		if to == 0 {
 			to = 2 * int32(len(leaders))
 		}
+		if to <= int32(len(leaders)) {
+			return fmt.Errorf("to=%d: topic %s has %d partitions already", to, topic, len(leaders))
+		}
+		m.asked.Store(true)
 		if err := adder.AddPartitions(ctx, topic, to); err != nil {
 			return err
 		}
@@ -64,10 +89,10 @@ func (m *moreParts) Inject(ctx context.Context) error {
 func (m *moreParts) Heal(context.Context) error { return nil }
 
 func (m *moreParts) Evidence() Evidence {
-	added := m.added.Load()
-	if added == 0 {
+	if !m.asked.Load() {
 		return Evidence{Text: "no partition was added"}
 	}
-	return Evidence{Bit: true, Text: fmt.Sprintf("%d partitions were added", added),
+	added := m.added.Load()
+	return Evidence{Bit: added > 0, Text: fmt.Sprintf("%d partitions were added", added),
 		Effects: []string{histories.EffectPartitionsAdded}}
 }

@@ -20,11 +20,12 @@ type Actor interface {
 // ErrNotOn says that no fault of that id is on.
 var ErrNotOn = errors.New("no such fault is on")
 
-// Begin injects a fault now and gives its id when it is on. Its times are not looked at;
-// it is on until End, Heal or AwaitWhole. It is written down before it is injected; one
-// that cannot be injected is undone and written down so, and that is the error, as is a
-// lie that is not allowed, a fault that the cluster cannot have, or a history that cannot
-// be written.
+// Begin injects a fault now and gives its id when it is on; ids are counted on behind
+// those of the schedule. Its times are not looked at; it is on until End, Heal or
+// AwaitWhole. It is written down before it is injected; one that cannot be injected is
+// undone and written down so, and that is the error, as is a fault or setting that there
+// is not, a lie that is not allowed, a fault that the cluster cannot have, or a history
+// that cannot be written.
 func (p *Player) Begin(ctx context.Context, asked Asked) (id string, err error) {
 	fault, settings, err := p.allowed(asked)
 	if err != nil {
@@ -32,7 +33,7 @@ func (p *Player) Begin(ctx context.Context, asked Asked) (id string, err error) 
 	}
 	id = p.nextID(fault.Name)
 	injection, err := p.aim(ctx, fault, id, settings)
-	current := p.begin(fault, id, settings, injection)
+	current := p.begin(fault, settings, &on{Running: Running{ID: id}, injection: injection, byHand: true})
 	if failed := p.failed(); failed != nil { // not written down: not done
 		p.forget(id)
 		return "", failed
@@ -88,6 +89,18 @@ func (p *Player) End(ctx context.Context, id string) (Evidence, error) {
 	return current.injection.Evidence(), err
 }
 
+// EvidenceOf gives what a fault did, so far or until it ended; false where there was none
+// of that id, or it found no target.
+func (p *Player) EvidenceOf(id string) (Evidence, bool) {
+	if current, err := p.isOn(id); err == nil {
+		return current.injection.Evidence(), true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	evidence, ended := p.ended[id]
+	return evidence, ended
+}
+
 // isOn gives a fault that is on and has a target.
 func (p *Player) isOn(id string) (*on, error) {
 	p.mu.Lock()
@@ -119,17 +132,17 @@ func (p *Player) Act(ctx context.Context, id string) (Evidence, error) {
 // bitEvery is how often a fault is asked whether it bit.
 const bitEvery = 5 * time.Millisecond
 
-// AwaitBit waits until a fault that is on has taken effect. The error is ErrNotOn, or
-// says what there is instead of an effect when the context ended.
+// AwaitBit waits until a fault has taken effect. The error is ErrNotOn where it is not on
+// and did not, or says what there is instead of an effect when the context ended.
 func (p *Player) AwaitBit(ctx context.Context, id string) error {
-	current, err := p.isOn(id)
-	if err != nil {
-		return err
-	}
 	for {
-		evidence := current.injection.Evidence()
-		if evidence.Bit {
+		_, notOn := p.isOn(id) // before its evidence: what it did last counts
+		evidence, _ := p.EvidenceOf(id)
+		switch {
+		case evidence.Bit:
 			return nil
+		case notOn != nil:
+			return notOn
 		}
 		if err := sleep(ctx, bitEvery); err != nil {
 			return fmt.Errorf("%s has not taken effect: %s: %w", id, evidence.Text, err)

@@ -6,12 +6,14 @@ package nemesis
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 )
 
@@ -82,7 +84,58 @@ func TestAFaultByHandIsOnFromBeginToEnd(t *testing.T) {
 	if len(player.Running()) != 0 {
 		t.Error("a fault that was not ended is still on after AwaitWhole")
 	}
+	s.ended(2) // what was not ended by hand has its end written down
+	if evidence, known := player.EvidenceOf(id); !known || !evidence.Bit {
+		t.Errorf("afterwards its evidence is %+v, %t", evidence, known)
+	}
+	if err := player.AwaitBit(s.ctx, id); err != nil {
+		t.Errorf("waiting for what took effect and ended gives %v", err)
+	}
+	if err := player.AwaitBit(s.ctx, again); !errors.Is(err, ErrNotOn) {
+		t.Errorf("waiting for what ended without effect gives %v", err)
+	}
+	if _, known := player.EvidenceOf("lost-response#3"); known {
+		t.Error("there is evidence of a fault that never was")
+	}
 	s.serves()
+}
+
+func TestAFaultThatCannotBeInjectedIsUndoneAndSaidSo(t *testing.T) {
+	s := setStage(t, false)
+	player, injection := s.byHand(t), &planted{inject: func(context.Context) error { return errTest }}
+	player.find = func(string) (Fault, error) {
+		return Fault{Name: "move-leader", aim: func(context.Context, *Environment, Settings) (Injection, error) { return injection, nil }}, nil
+	}
+	if _, err := player.Begin(s.ctx, Asked{Name: "move-leader"}); !errors.Is(err, errTest) {
+		t.Errorf("beginning it gives %v", err)
+	}
+	if end := s.ended(1)[0]; !strings.Contains(end.Error, errTest.Error()) || injection.heals != 1 {
+		t.Errorf("it was healed %d times and ended so: %+v", injection.heals, end)
+	}
+}
+
+func TestFaultsByHandAreCountedBehindTheSchedules(t *testing.T) {
+	s := setStage(t, false)
+	player := s.player("lost-response", time.Millisecond)
+	if id := s.begin(t, player, "lost-response"); id != "lost-response#2" {
+		t.Errorf("its id is %s", id)
+	}
+}
+
+func TestLeadersAreWatchedWhileAScriptPlays(t *testing.T) {
+	s := setStage(t, false)
+	player := s.byHand(t)
+	stop := player.Watch(s.ctx)
+	s.until("the leaders were seen once", func() bool {
+		s.end(t, player, s.begin(t, player, "move-leader"))
+		for _, e := range linesOf[*histories.ClusterEvent](s.record) {
+			if e.What == histories.ClusterLeader {
+				return true
+			}
+		}
+		return false
+	})
+	stop()
 }
 
 func TestFaultsByHandThatAreRefused(t *testing.T) {
@@ -129,10 +182,14 @@ func TestReplayShowsTheWindowOfFiveBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recognised := strings.Count(evidence.Text, "NONE at offset")
-	refused := strings.Count(evidence.Text, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-	if recognised != 5 || refused != 2 || !evidence.Bit {
+	const want = "last: NONE at 9 (first: 9); 2nd-last: NONE at 8 (first: 8); 3rd-last: NONE at 7 (first: 7); " +
+		"4th-last: NONE at 6 (first: 6); 5th-last: NONE at 5 (first: 5); " +
+		"6th-last: OUT_OF_ORDER_SEQUENCE_NUMBER; 7th-last: OUT_OF_ORDER_SEQUENCE_NUMBER"
+	if evidence.Text != want || !evidence.Bit {
 		t.Errorf("the broker answered: %s", evidence.Text)
+	}
+	if again, err := player.Act(s.ctx, id); err != nil || again.Text != want {
+		t.Errorf("told to act again: %s, %v", again.Text, err)
 	}
 	s.end(t, player, id)
 	if after := s.logs(); len(after[0]) != len(before[0]) {
@@ -147,29 +204,110 @@ func TestReplayShowsTheWindowOfFiveBatches(t *testing.T) {
 	}
 }
 
-func TestReplayLeavesABatchWithoutSequenceNumbersAlone(t *testing.T) {
+func TestWhatIsReplayed(t *testing.T) {
+	const first = "last: NONE at 0 (first: 0)"
+	for name, c := range map[string]struct {
+		settings string
+		options  []kgo.Opt // of the producer p
+		others   func(s *stage)
+		refused  string // which fault the batch meets first
+		want     string
+	}{
+		"a batch without sequence numbers is not": {options: []kgo.Opt{kgo.DisableIdempotentWrite()},
+			want: "no batch was sent again; 0 are remembered"},
+		"a batch that was refused is not, its retry is": {refused: "refuse:error=NOT_LEADER_OR_FOLLOWER,every=1,count=1,late=1ms",
+			want: first},
+		"what another producer wrote is not": {settings: "producer=p", want: first, others: func(s *stage) {
+			s.produce(s.T, s.client("q"), "k", "another's")
+		}},
+		"what went to another partition is not": {settings: "partition=orders/0", want: first, others: func(s *stage) {
+			record := &kgo.Record{Topic: s.topic, Partition: 1, Value: []byte("elsewhere")}
+			if err := s.client("p").ProduceSync(s.ctx, record).FirstErr(); err != nil {
+				s.Fatal(err)
+			}
+		}},
+		"what is aimed at must have been written": {settings: "producer=nobody", want: "no batch was sent again; 0 are remembered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := setStage(t, false)
+			player := s.byHand(t)
+			id := s.begin(t, player, strings.TrimSuffix("replay:"+c.settings, ":"))
+			if c.refused != "" {
+				s.begin(t, player, c.refused)
+			}
+			s.produce(t, s.client("p", append(c.options, kgo.RetryBackoffFn(soon))...), "k", "event")
+			if c.others != nil {
+				c.others(s)
+			}
+			if evidence := s.end(t, player, id); evidence.Text != c.want {
+				t.Errorf("%s; want %s", evidence.Text, c.want)
+			}
+		})
+	}
+}
+
+// soon is how long a client waits before it tries again.
+func soon(int) time.Duration { return time.Millisecond }
+
+func TestAReplayGoesToWhoLeadsNow(t *testing.T) {
 	s := setStage(t, false)
-	player, client := s.byHand(t), s.client("p", kgo.DisableIdempotentWrite())
+	player := s.byHand(t)
 	id := s.begin(t, player, "replay")
-	s.produce(t, client, "k", "event")
-	if evidence := s.end(t, player, id); evidence.Bit {
-		t.Errorf("it sent again: %s", evidence.Text)
+	s.produce(t, s.client("p"), "k", "event")
+	s.end(t, player, s.begin(t, player, "move-leader:partition="+s.topic+"/0"))
+	leader, err := clusters.LeaderOf(s.ctx, s.cluster, s.topic, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.end(t, player, id)
+	if err := s.cluster.Wire().Settled(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if sent := s.faulted(); len(sent) != 1 || sent[0].Broker != leader.Broker {
+		t.Errorf("broker %d leads; sent was %+v", leader.Broker, sent)
 	}
 }
 
 func TestPartitionsAreAdded(t *testing.T) {
-	s := setStage(t, false)
-	player := s.byHand(t)
-	evidence := s.end(t, player, s.begin(t, player, "add-partitions"))
-	leaders, err := s.cluster.Leaders(s.ctx, s.topic)
-	if err != nil || len(leaders) != 2*testPartitions {
-		t.Errorf("%d partitions (%v)", len(leaders), err)
-	}
-	if len(evidence.Effects) != 1 || evidence.Effects[0] != histories.EffectPartitionsAdded {
-		t.Errorf("its effects are %v", evidence.Effects)
-	}
-	if err := player.AwaitWhole(s.ctx); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		rule, settings string
+		want           int
+		refused        string // why there is an error; "": there is none
+	}{
+		{"twice as many, where no number is given", "", 2 * testPartitions, ""},
+		{"as many as are asked for, of one topic", "to=5,topic=" + testTopic, 5, ""},
+		{"never as many as there are", "to=3", testPartitions, "has 3 partitions already"},
+		{"of no topic but the run's", "topic=payments", testPartitions, "payments is no topic of the run"},
+		{"not more than a broker can bear", "to=1000000", testPartitions, "10000 partitions at most"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			s := setStage(t, false)
+			player := s.byHand(t)
+			asked, err := Parse(strings.TrimSuffix("add-partitions:"+c.settings, ":"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := player.Begin(s.ctx, asked[0])
+			if (err == nil) != (c.refused == "") || (err != nil && !strings.Contains(err.Error(), c.refused)) {
+				t.Fatalf("it ended with %v, want %q", err, c.refused)
+			}
+			if err == nil {
+				s.end(t, player, id)
+			}
+			leaders, err := s.cluster.Leaders(s.ctx, s.topic)
+			if err != nil || len(leaders) != c.want {
+				t.Errorf("%d partitions (%v)", len(leaders), err)
+			}
+			end := s.ended(1)[0]
+			if added := c.refused == ""; slices.Contains(end.Effects, histories.EffectPartitionsAdded) != added || end.Bit != added ||
+				(end.Error == "") != added {
+				t.Errorf("it ended so: %+v", end)
+			}
+			if err := player.AwaitWhole(s.ctx); err != nil {
+				t.Fatal(err)
+			}
+			s.serves()
+		})
 	}
 }
 
@@ -201,7 +339,7 @@ func TestAimsAtRetries(t *testing.T) {
 		t.Run(test.aim, func(t *testing.T) {
 			s := setStage(t, false)
 			player := s.byHand(t)
-			client := s.client("p", kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
+			client := s.client("p", kgo.RetryBackoffFn(soon))
 			refusal := s.begin(t, player, "refuse:error=NOT_ENOUGH_REPLICAS,every=1,count=1,retries="+test.aim)
 			if test.aim == onlyRetries {
 				s.begin(t, player, "refuse:error=REQUEST_TIMED_OUT,after=true,every=1,count=1")

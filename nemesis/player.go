@@ -59,7 +59,8 @@ type Running struct {
 	Since int64
 }
 
-// Player plays one schedule, once, and injects what is begun by hand. Its methods may be called concurrently.
+// Player plays one schedule, once, and injects what is begun by hand. Its methods may be
+// called concurrently.
 type Player struct {
 	options PlayerOptions
 	ids     []string
@@ -69,21 +70,30 @@ type Player struct {
 	mu      sync.Mutex
 	running map[string]*on
 	begun   map[string]int // faults by name that had an id, for the next one begun by hand
-	failure error          // the first line that could not be written
+	ended   map[string]Evidence
+	failure error // the first line that could not be written
 }
 
 // on is a fault from before its injection until it is undone.
 type on struct {
 	Running
 	injection Injection // nil where no target was found
+	byHand    bool
 	// turn is held by who injects or heals.
 	turn sync.Mutex
+	// over: it was undone, and is not to be injected any more. It is guarded by turn.
+	over bool
+	// told: its end was written down. It is guarded by the player's mu.
+	told bool
 }
 
 // inject begins the fault.
 func (o *on) inject(ctx context.Context) error {
 	o.turn.Lock()
 	defer o.turn.Unlock()
+	if o.over {
+		return fmt.Errorf("injecting %s: everything was undone meanwhile", o.ID)
+	}
 	return guard("injecting "+o.ID, func() error { return o.injection.Inject(ctx) })
 }
 
@@ -94,6 +104,7 @@ func (o *on) undo(ctx context.Context) error {
 	}
 	o.turn.Lock()
 	defer o.turn.Unlock()
+	o.over = true
 	if err := guard("healing "+o.ID, func() error { return o.injection.Heal(ctx) }); err != nil {
 		return fmt.Errorf("undoing %s (%s): %w", o.ID, o.Target, err)
 	}
@@ -114,7 +125,8 @@ func NewPlayer(options PlayerOptions) (*Player, error) {
 	}
 	options.HealLimit = cmp.Or(options.HealLimit, DefaultHealLimit)
 	options.WholeLimit = cmp.Or(options.WholeLimit, DefaultWholeLimit)
-	return &Player{options: options, ids: options.Schedule.ids(), find: Find, running: make(map[string]*on)}, nil
+	return &Player{options: options, ids: options.Schedule.ids(), find: Find, running: make(map[string]*on),
+		ended: make(map[string]Evidence)}, nil
 }
 
 // Available gives an error that says which faults of the schedule the cluster cannot
@@ -215,7 +227,7 @@ func (p *Player) playEntry(ctx context.Context, id string, entry Entry) (err err
 	}
 	settings := Settings(entry.Settings)
 	injection, aimErr := p.aim(ctx, fault, id, settings)
-	current := p.begin(fault, id, settings, injection)
+	current := p.begin(fault, settings, &on{Running: Running{ID: id}, injection: injection})
 	if p.failed() != nil { // not written down: not done
 		p.forget(id)
 		return nil
@@ -269,18 +281,16 @@ func guard(what string, do func() error) (err error) {
 }
 
 // begin writes the start of a fault down and makes it known to Heal.
-func (p *Player) begin(fault Fault, id string, settings Settings, injection Injection) *on {
-	target := "none"
-	if injection != nil {
-		target = injection.Target()
+func (p *Player) begin(fault Fault, settings Settings, current *on) *on {
+	current.Name, current.Target, current.Since = fault.Name, "none", p.options.Now()
+	if current.injection != nil {
+		current.Target = current.injection.Target()
 	}
-	now := p.options.Now()
-	current := &on{Running: Running{ID: id, Name: fault.Name, Target: target, Since: now}, injection: injection}
 	p.mu.Lock()
-	p.running[id] = current
+	p.running[current.ID] = current
 	p.mu.Unlock()
-	p.write(&histories.FaultStart{ID: id, Name: fault.Name, Target: target, Settings: settings, Time: now,
-		Lie: fault.Lie(settings, p.options.Acks) != ""})
+	p.write(&histories.FaultStart{ID: current.ID, Name: fault.Name, Target: current.Target, Settings: settings,
+		Time: current.Since, Lie: fault.Lie(settings, p.options.Acks) != ""})
 	return current
 }
 
@@ -295,25 +305,41 @@ func (p *Player) end(ctx context.Context, current *on, problem error) error {
 	heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.HealLimit)
 	defer cancel()
 	healErr := current.undo(heal)
-	line := &histories.FaultEnd{ID: current.ID}
+	var evidence Evidence
 	if current.injection != nil {
-		evidence := current.injection.Evidence()
-		line.Bit, line.Evidence, line.Effects = evidence.Bit, evidence.Text, evidence.Effects
+		evidence = current.injection.Evidence()
 	}
-	if problem = errors.Join(problem, healErr); problem != nil {
-		line.Error = problem.Error()
+	if p.isFirstEnd(current, evidence) {
+		line := &histories.FaultEnd{ID: current.ID, Bit: evidence.Bit, Evidence: evidence.Text, Effects: evidence.Effects}
+		if problem = errors.Join(problem, healErr); problem != nil {
+			line.Error = problem.Error()
+		}
+		line.Time = p.options.Now()
+		p.write(line)
 	}
-	line.Time = p.options.Now()
-	p.write(line)
 	if healErr == nil {
 		p.forget(current.ID)
 	}
 	return healErr
 }
 
+// isFirstEnd keeps the evidence of a fault that ended, and says whether its end has yet to
+// be written down.
+func (p *Player) isFirstEnd(current *on, evidence Evidence) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if current.injection != nil {
+		p.ended[current.ID] = evidence
+	}
+	first := !current.told
+	current.told = true
+	return first
+}
+
 // Heal undoes every fault that is on, or that could not be undone before, and
-// returns when all are gone or with what could not be. It may be called at any time
-// and again.
+// returns when all are gone or with what could not be. The ends of those that were begun
+// by hand are written down; those of the schedule's own Play writes. It may be called at
+// any time and again.
 func (p *Player) Heal(ctx context.Context) error {
 	heal, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.options.HealLimit)
 	defer cancel()
@@ -325,6 +351,10 @@ func (p *Player) Heal(ctx context.Context) error {
 	p.mu.Unlock()
 	var errs []error
 	for _, current := range left {
+		if current.byHand {
+			errs = append(errs, p.end(heal, current, nil))
+			continue
+		}
 		err := current.undo(heal)
 		if err == nil {
 			p.forget(current.ID)

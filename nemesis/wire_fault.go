@@ -43,7 +43,8 @@ func aimSettings(every string) []Setting {
 
 // apiSetting chooses the API whose requests are acted on.
 func apiSetting() Setting {
-	return choice("api", "produce", "the requests to act on; with fetch, partition= is not looked at", "produce", "fetch")
+	return choice("api", "produce", "the requests to act on; with fetch, partition=, key= and retries= are not looked at",
+		"produce", "fetch")
 }
 
 // wireFault is the injection of a fault that acts on requests on the wire.
@@ -78,8 +79,9 @@ type wireFault struct {
 	// hit are the numbers of the connections that were acted on.
 	hit     map[int64]bool
 	lastAct time.Time
-	// batches are those that were seen, where retries are told from first attempts.
-	batches map[uint64]bool
+	// batches are those that were seen, where retries are told from first attempts;
+	// earlier are those before them, so that memory is bounded.
+	batches, earlier map[uint64]struct{}
 }
 
 // Values of the setting retries.
@@ -164,13 +166,13 @@ func (w *wireFault) Inject(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.remove == nil {
-		w.remove = w.env.Cluster.Wire().Intercept(wire.InterceptorFunc(w.act))
+		w.remove = w.env.Cluster.Wire().Intercept(w)
 	}
 	return nil
 }
 
-// act is asked about every request. It lets pass what is not its business.
-func (w *wireFault) act(x *wire.Exchange) wire.Decision {
+// Decide is asked about every request. It lets pass what is not its business.
+func (w *wireFault) Decide(x *wire.Exchange) wire.Decision {
 	if !w.concerns(x) {
 		return wire.Pass()
 	}
@@ -182,17 +184,17 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 	if w.first && w.client == "" {
 		w.client = x.ClientID
 	}
-	if w.client != "" && w.client != x.ClientID {
+	if w.client != "" && w.client != x.ClientID || !w.keyFits(x) {
 		return wire.Pass()
 	}
-	if !w.attemptFits(x) || !w.keyFits(x) {
-		return w.between
+	fits := w.attemptFits(x)
+	if fits {
+		w.seen++
 	}
-	w.seen++
 	switch {
 	case w.most > 0 && w.acted >= w.most:
 		return wire.Pass()
-	case w.seen%w.every != 0:
+	case !fits || w.seen%w.every != 0:
 		return w.between
 	}
 	w.acted++
@@ -202,9 +204,30 @@ func (w *wireFault) act(x *wire.Exchange) wire.Decision {
 	return w.decide(x)
 }
 
-// mostBatches bounds the memory of which batches were seen; what is forgotten counts as
+// Asked remembers which batches were seen, where retries are told from first attempts:
+// also in requests that another fault acted on.
+func (w *wireFault) Asked(x *wire.Exchange) {
+	if _, given := w.settings.filter("retries"); !given || x.Produce == nil || !w.concerns(x) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.client != "" && w.client != x.ClientID {
+		return
+	}
+	if w.batches == nil || len(w.batches) >= mostBatches {
+		w.batches, w.earlier = make(map[uint64]struct{}), w.batches
+	}
+	for i := range x.Produce.Batches {
+		if name, readable := nameOf(&x.Produce.Batches[i]); readable {
+			w.batches[name] = struct{}{}
+		}
+	}
+}
+
+// mostBatches is how many batches are remembered at least; what is forgotten counts as
 // new.
-const mostBatches = 1 << 20
+const mostBatches = 1 << 16
 
 // attemptFits says whether a request is a first attempt or a retry, as asked for: by its
 // records, which a client sends again as they were, whatever their batch is called then.
@@ -214,22 +237,26 @@ func (w *wireFault) attemptFits(x *wire.Exchange) bool {
 	if !given || x.Produce == nil {
 		return true
 	}
-	if w.batches == nil || len(w.batches) > mostBatches {
-		w.batches = make(map[uint64]bool)
-	}
-	again := false
-	for i := range x.Produce.Batches {
-		hash := fnv.New64a()
-		if x.Produce.Batches[i].EachRecord(func(r *wire.Record) {
-			r.EachHeader(func(_, value []byte) { _, _ = hash.Write(value) }) // never fails
-			_, _ = hash.Write(r.Value)
-		}) != nil {
-			continue // what cannot be read is no retry of anything
-		}
-		again = again || w.batches[hash.Sum64()]
-		w.batches[hash.Sum64()] = true
-	}
+	again := slices.ContainsFunc(x.Produce.Batches, func(b wire.ProduceBatch) bool {
+		name, readable := nameOf(&b)
+		_, now := w.batches[name]
+		_, before := w.earlier[name]
+		return readable && (now || before) // what cannot be read is no retry of anything
+	})
 	return again == (wanted == onlyRetries)
+}
+
+// nameOf gives a batch a name by what its records hold: stamps, where our own clients sent
+// them.
+func nameOf(b *wire.ProduceBatch) (name uint64, readable bool) {
+	hash := fnv.New64a()
+	err := b.EachRecord(func(r *wire.Record) {
+		r.EachHeader(func(_, value []byte) { _, _ = hash.Write(value) }) // never fails
+		_, _ = hash.Write(r.Key)
+		_, _ = hash.Write(r.Value)
+	})
+	_, _ = fmt.Fprintf(hash, "%s/%d", b.Topic, b.Partition)
+	return hash.Sum64(), err == nil
 }
 
 // keyFits says whether a request carries a record with the key that was asked for.

@@ -282,6 +282,9 @@ func (c *connection) give(f *flight, frame []byte, answers, broker []batchAnswer
 		c.tell(f, nil, broker, LostConnection)
 		return false
 	}
+	if f.exchange.Produce != nil {
+		c.network.answered(f.exchange, answers)
+	}
 	if _, err := c.client.Write(frame); err != nil {
 		c.tell(f, nil, broker, c.whyLost())
 		return false

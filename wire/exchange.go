@@ -98,7 +98,8 @@ func (a *Attempt) EachHeader(name string, visit func(value []byte)) error {
 }
 
 // EachHeaderSized is EachHeader, and gives the size of the batch as it was sent, and the
-// one that it has uncompressed, both in bytes; zero: it cannot be read.
+// one that it has without compression, both in bytes; zero, with an error, where its
+// records cannot be read.
 func (a *Attempt) EachHeaderSized(name string, visit func(value []byte)) (sent, uncompressed int64, err error) {
 	uncompressed, err = eachRecordSized(a.batch.raw, func(r *Record) { visit(r.Header(name)) })
 	return int64(len(a.batch.raw)), uncompressed, err

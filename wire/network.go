@@ -100,6 +100,25 @@ type Interceptor interface {
 	Decide(*Exchange) Decision
 }
 
+// RequestListener is an Interceptor that is also shown the requests that another one
+// decided about.
+type RequestListener interface {
+	Interceptor
+	// Asked is called with every request once it is decided about, by whomever. It must
+	// be quick; it may be called concurrently. It must not keep the exchange.
+	Asked(*Exchange)
+}
+
+// AnswerListener is an Interceptor that is also told what clients are answered.
+type AnswerListener interface {
+	Interceptor
+	// Answered is called when a client is about to be given an answer to a Produce
+	// request, so that whoever has the answer finds it known here: with the answer about
+	// each batch, nil where there is none. It must be quick; it may be called
+	// concurrently. It must not keep the exchange.
+	Answered(x *Exchange, answers []*Answer)
+}
+
 // InterceptorFunc is a function that is an Interceptor.
 type InterceptorFunc func(*Exchange) Decision
 
@@ -124,6 +143,17 @@ func (n *Network) decide(x *Exchange) Decision {
 	n.mu.Lock()
 	interceptors := n.interceptors
 	n.mu.Unlock()
+	d := n.firstOf(interceptors, x)
+	for _, i := range interceptors {
+		if listener, listens := i.Interceptor.(RequestListener); listens {
+			listener.Asked(x)
+		}
+	}
+	return d
+}
+
+// firstOf gives the decision that holds.
+func (n *Network) firstOf(interceptors []*registered, x *Exchange) Decision {
 	meanwhile := Decision{}
 	for _, i := range interceptors {
 		d := i.Decide(x)
@@ -142,6 +172,24 @@ func (n *Network) decide(x *Exchange) Decision {
 		return d
 	}
 	return meanwhile
+}
+
+// answered tells the listeners what a client is about to be given.
+func (n *Network) answered(x *Exchange, answers []batchAnswer) {
+	n.mu.Lock()
+	interceptors := n.interceptors
+	n.mu.Unlock()
+	for _, i := range interceptors {
+		listener, listens := i.Interceptor.(AnswerListener)
+		if !listens {
+			continue
+		}
+		said := make([]*Answer, len(x.Produce.Batches))
+		for batch := range said {
+			said[batch] = at(answers, batch)
+		}
+		listener.Answered(x, said)
+	}
 }
 
 // Close ends every proxy and connection and returns when all goroutines have ended.

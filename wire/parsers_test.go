@@ -40,12 +40,18 @@ func TestTheRecordsAreThoseThatWereEncoded(t *testing.T) {
 				}
 				head := kmsg.RecordBatch{Magic: 2, NumRecords: int32(len(want))}
 				raw := encodeBatch(head, encoded)
+				size := int64(len(raw))
 				if compressor, _ := kgo.DefaultCompressor(c.codec); compressor != nil {
 					compressed, codec := compressor.Compress(new(bytes.Buffer), encoded)
 					head.Attributes = int16(codec)
 					raw = encodeBatch(head, compressed)
 				}
 				checkRecords(t, raw, want)
+				a := Attempt{batch: &ProduceBatch{raw: raw}}
+				sent, uncompressed, err := a.EachHeaderSized("h0", func([]byte) {})
+				if sent != int64(len(raw)) || uncompressed != size || err != nil {
+					t.Fatalf("its sizes are %d and %d, %v; want %d and %d", sent, uncompressed, err, len(raw), size)
+				}
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,81 @@ func TestDecisions(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// witness decides as it is told, and keeps what it is shown.
+type witness struct {
+	decide Decision
+	asked  atomic.Int64
+	codes  chan int16
+}
+
+func (w *witness) Decide(*Exchange) Decision { return w.decide }
+
+func (w *witness) Asked(x *Exchange) {
+	if x.Produce != nil {
+		w.asked.Add(1)
+	}
+}
+
+func (w *witness) Answered(_ *Exchange, answers []*Answer) {
+	for _, a := range answers {
+		w.codes <- a.Code
+	}
+}
+
+func TestWhoListensIsShownWhatOthersDecided(t *testing.T) {
+	b := newBench(t, 1)
+	first := &witness{decide: Refuse("first", 6, false), codes: make(chan int16, 10)}
+	second := &witness{decide: Refuse("second", 19, false), codes: make(chan int16, 10)}
+	remove := b.network.Intercept(first)
+	defer b.network.Intercept(second)()
+	client := b.client(t, kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
+	if err := produce(t, client, 1)[0]; err == nil {
+		t.Fatal("the produce was to be refused")
+	}
+	for name, w := range map[string]*witness{"who decided": first, "who did not": second} {
+		select { // it is told before the client is
+		case code := <-w.codes:
+			if code != 6 || w.asked.Load() != 1 {
+				t.Errorf("%s was told of code %d and asked %d times", name, code, w.asked.Load())
+			}
+		default:
+			t.Errorf("%s was not told what the client was answered", name)
+		}
+	}
+	remove()
+	_ = produce(t, client, 1)
+	if first.asked.Load() != 1 || second.asked.Load() != 2 {
+		t.Errorf("%d and %d requests were shown", first.asked.Load(), second.asked.Load())
+	}
+}
+
+func TestANamedDecisionHoldsBeforeOneWithoutAName(t *testing.T) {
+	for _, c := range []struct {
+		rule          string
+		first, second Decision
+		fault         string
+		late          bool
+	}{
+		{"a named one behind it", HoldBack("", SideAnswer, 50*time.Millisecond), Label("replay"), "replay", false},
+		{"a named one before it", Label("replay"), HoldBack("", SideAnswer, 50*time.Millisecond), "replay", false},
+		{"none that is named", Pass(), HoldBack("", SideAnswer, 50*time.Millisecond), "", true},
+		{"the first of two without a name", HoldBack("", SideAnswer, 50*time.Millisecond), HoldBack("", SideAnswer, time.Hour), "", true},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			b := newBench(t, 1)
+			defer b.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return c.first }))()
+			defer b.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return c.second }))()
+			if err := produce(t, b.client(t), 1)[0]; err != nil {
+				t.Fatal(err)
+			}
+			a := b.seen(t)[0]
+			if took := a.Ended.Sub(a.Sent); a.Fault != c.fault || c.late && took < 50*time.Millisecond {
+				t.Errorf("the fault is %q, want %q; it took %v", a.Fault, c.fault, took)
+			}
+		})
 	}
 }
 
