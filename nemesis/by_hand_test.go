@@ -171,7 +171,12 @@ func TestFaultsByHandThatAreRefused(t *testing.T) {
 }
 
 func TestReplayShowsTheWindowOfFiveBatches(t *testing.T) {
-	s := setStage(t, false)
+	showWindow(t, setStage(t, false))
+}
+
+// showWindow writes ten batches and replays seven: a broker knows five of them again.
+func showWindow(t *testing.T, s *stage) {
+	t.Helper()
 	player, client := s.byHand(t), s.client("p")
 	id := s.begin(t, player, "replay:batches=7,producer=p")
 	for range 10 {

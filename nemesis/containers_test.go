@@ -195,6 +195,25 @@ func TestAims(t *testing.T) {
 	})
 }
 
+// Real brokers know as many batches again, and a topic that got partitions serves them.
+func TestReplaysAndAddedPartitionsOnRealBrokers(t *testing.T) {
+	s, cluster := setContainers(t, nil)
+	showWindow(t, s)
+	player := s.byHand(t)
+	evidence := s.end(t, player, s.begin(t, player, "add-partitions:to=5"))
+	if leaders, err := cluster.Leaders(s.ctx, s.topic); err != nil || len(leaders) != 5 || !evidence.Bit {
+		t.Errorf("%d partitions (%v): %+v", len(leaders), err, evidence)
+	}
+	if err := player.AwaitWhole(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.serves()
+	record := &kgo.Record{Topic: s.topic, Partition: 4, Value: []byte("to a new one")}
+	if err := s.client("new").ProduceSync(s.ctx, record).FirstErr(); err != nil {
+		t.Errorf("writing to a new partition: %v", err)
+	}
+}
+
 // The faults on the wire are the same on real brokers, two at once with a partition.
 func TestFaultsOverlap(t *testing.T) {
 	s, cluster := setContainers(t, nil)
