@@ -282,6 +282,9 @@ func franzGoCommitted(ctx context.Context, options ConsumerOptions) ([]histories
 	asking, cancel := context.WithTimeout(ctx, committedLimit)
 	defer cancel()
 	committed, err := kadm.NewClient(client).FetchOffsets(asking, options.Group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return options.Assignment, nil // it has never committed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("asking for the committed offsets of the group %s: %w", options.Group, err)
 	}

@@ -24,6 +24,8 @@ type Text struct {
 	// Verbose lists every promise and assumption, not only those that say
 	// something.
 	Verbose bool
+	// Claim is what the scenario that was played claims; empty: none was.
+	Claim string
 }
 
 // Write puts the verdict on w so that a tired person understands it: the
@@ -32,6 +34,7 @@ type Text struct {
 // gives the first error of writing.
 func (t Text) Write(w io.Writer, v *checker.Verdict) error {
 	p := &page{Text: t, w: w}
+	p.expected(v)
 	p.headline(v)
 	p.broken(v)
 	p.uncertain(v)

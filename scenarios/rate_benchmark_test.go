@@ -47,7 +47,7 @@ func rateStage(b *testing.B) *stage {
 	scenario := Default()
 	scenario.Seed, scenario.Faults.Asked, scenario.Duration = 1, "none", offeredFor
 	scenario.Workload.Producers, scenario.Workload.Rate = 4, offered
-	runner, err := Prepare(scenario)
+	runner, err := Prepare(context.Background(), scenario, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

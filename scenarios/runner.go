@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,9 @@ const (
 // Runner plays one scenario once. Status may be called at any time by anyone; Run
 // once.
 type Runner struct {
-	scenario   Scenario
+	scenario Scenario
+	// named is the scenario of the catalogue, where one is played.
+	named      Named
 	library    clients.Library
 	properties clients.Properties
 	effective  map[string]string
@@ -64,19 +67,32 @@ type Runner struct {
 	player     atomic.Pointer[nemesis.Player]
 	// problems are what did not go as it should and decides no verdict.
 	problems problems
+	// ended is why a script was not played to its end; nil: it was.
+	ended error
 }
 
-// Prepare validates everything that can be validated before anything is started,
-// and draws the schedule. What the user asked for wrongly is an *InputError.
-func Prepare(s Scenario) (*Runner, error) {
-	r := &Runner{scenario: s, library: clients.FranzGo()}
+// Prepare validates everything that can be validated before anything is started, finds
+// the client, and draws the schedule. What the user asked for wrongly is an *InputError.
+// Progress, if given, is told what takes time: a client may have to be fetched.
+func Prepare(ctx context.Context, s Scenario, progress func(string)) (*Runner, error) {
+	r := &Runner{scenario: s}
 	r.enter(phaseStarting)
 	var err error
-	if r.properties, err = clients.NewProperties(s.Producer); err != nil {
+	if r.library, err = s.Workload.openLibrary(ctx, progress); err != nil {
+		return nil, err
+	}
+	if s.Script != "" {
+		if r.named, err = Find(s.Script); err != nil {
+			return nil, err
+		}
+		r.scenario.Producer = maps.Clone(s.Producer)
+		r.named.withClient(&r.scenario, r.Subject())
+	}
+	if r.properties, err = clients.NewProperties(r.scenario.Producer); err != nil {
 		return nil, inputError("the producer's properties: %w", err)
 	}
-	if r.effective, err = r.library.Effective(r.properties); err != nil {
-		return nil, inputError("the producer's properties: %w", err)
+	if err := r.askEffective(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.plan(); err != nil {
 		return nil, &InputError{err}
@@ -85,12 +101,39 @@ func Prepare(s Scenario) (*Runner, error) {
 		r.scenario.Limits.Serve = clients.ServeLimit(r.effective)
 	}
 	r.scenario.Versions = Versions()
+	r.scenario.Versions[r.library.Name()] = r.library.Version()
 	return r, nil
+}
+
+// askEffective asks the library which properties will be in force.
+func (r *Runner) askEffective(ctx context.Context) error {
+	var err error
+	if r.effective, err = r.library.Effective(ctx, r.properties); err == nil {
+		return nil
+	}
+	var refused *clients.RefusedError
+	var notApplicable *clients.NotApplicableError
+	if !errors.As(err, &refused) && !errors.As(err, &notApplicable) {
+		return err
+	}
+	return inputError("the producer's properties: %w", err)
+}
+
+// Subject is what the scenario is played on.
+func (r *Runner) Subject() Subject {
+	return Subject{Client: r.library.Name(), ClientVersion: r.library.Version(), Provider: r.scenario.Cluster.Provider,
+		Kafka: r.scenario.Cluster.Kafka}
 }
 
 // plan draws the schedule, or checks the one that the scenario brings.
 func (r *Runner) plan() error {
 	faults := &r.scenario.Faults
+	if r.scenario.Script != "" {
+		if faults.Asked != "" && faults.Asked != nemesis.None {
+			return fmt.Errorf("%s injects its own faults; they can be left out (none), and not changed", r.scenario.Script)
+		}
+		return nil
+	}
 	if len(faults.Schedule) == 0 {
 		asked, err := nemesis.Parse(faults.Asked)
 		if err != nil {
@@ -158,6 +201,16 @@ func (r *Runner) Status() Status {
 // and what was recorded is checked. A verdict may come with an error: see
 // ErrRecordingStopped. Without a verdict the run itself failed.
 func (r *Runner) Run(ctx context.Context, directory *runs.Directory) (*checker.Verdict, error) {
+	return r.run(ctx, directory, nil)
+}
+
+// RunOn is Run on a cluster that runs already and goes on running: it must be whole, and
+// nothing else may be played on it meanwhile.
+func (r *Runner) RunOn(ctx context.Context, cluster clusters.Cluster, directory *runs.Directory) (*checker.Verdict, error) {
+	return r.run(ctx, directory, cluster)
+}
+
+func (r *Runner) run(ctx context.Context, directory *runs.Directory, cluster clusters.Cluster) (*checker.Verdict, error) {
 	text, err := r.scenario.YAML()
 	if err != nil {
 		return nil, err
@@ -165,7 +218,7 @@ func (r *Runner) Run(ctx context.Context, directory *runs.Directory) (*checker.V
 	if err := directory.WriteScenario(text); err != nil {
 		return nil, err
 	}
-	played := r.play(ctx, directory)
+	played := r.play(ctx, directory, cluster)
 	if played != nil && !errors.Is(played, ErrRecordingStopped) && !errors.Is(played, ErrLeftBehind) {
 		return nil, played
 	}
@@ -186,7 +239,28 @@ func (r *Runner) judge(ctx context.Context, directory *runs.Directory) (*checker
 		return nil, err
 	}
 	verdict.History.Path = directory.History()
+	if err := r.expect(ctx, file, verdict); err != nil {
+		return verdict, err
+	}
 	return verdict, directory.WriteVerdict(verdict)
+}
+
+// expect measures, and holds what was found against what was expected.
+func (r *Runner) expect(ctx context.Context, history histories.History, verdict *checker.Verdict) error {
+	if len(r.scenario.Expect) == 0 && r.scenario.Script == "" {
+		return nil
+	}
+	measures, err := checker.Measure(ctx, history, verdict)
+	if err != nil {
+		return err
+	}
+	verdict.Measures = measures
+	verdict.Expected = checker.Expect(verdict, measures, r.scenario.Expect, r.scenario.Violates)
+	if r.ended != nil && verdict.Expected.Verdict != checker.Otherwise {
+		verdict.Expected.Verdict = checker.UnknownWord
+		verdict.Expected.Summary = fmt.Sprintf("it proved nothing: its steps were not played to their end: %v", r.ended)
+	}
+	return nil
 }
 
 // stage is what a run has while it is played.
@@ -195,6 +269,7 @@ type stage struct {
 	cluster    clusters.Cluster
 	recorder   *clients.Recorder
 	topics     []histories.Topic
+	added      map[string]int32 // how many partitions topics have in the end
 	producers  []clients.Producer
 	consumers  []clients.Consumer
 	connection clients.Connection
@@ -205,14 +280,19 @@ type stage struct {
 }
 
 // play does everything up to the closed history.
-func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error) {
+func (r *Runner) play(ctx context.Context, directory *runs.Directory, cluster clusters.Cluster) (err error) {
 	// What was begun is ended in good order even after ctrl-C; every step below
 	// has its own limit.
 	s := &stage{Runner: r, limits: r.scenario.Limits, cleanup: context.WithoutCancel(ctx)}
-	if err := s.startCluster(ctx); err != nil {
+	if cluster == nil {
+		if cluster, err = r.scenario.Cluster.Start(ctx, r.scenario.Faults.Schedule.NeedsDisk(), s.enter); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.closeCluster(directory)) }()
+	}
+	if err := s.useCluster(ctx, cluster); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.closeCluster(directory)) }()
 	header := s.header()
 	writer, err := histories.Create(directory.History(), header)
 	if err != nil {
@@ -233,17 +313,13 @@ func (r *Runner) play(ctx context.Context, directory *runs.Directory) (err error
 	return err
 }
 
-// startCluster starts the brokers and creates the topics.
-func (s *stage) startCluster(ctx context.Context) error {
-	cluster, err := s.openCluster(ctx)
-	if err != nil {
-		return err
-	}
+// useCluster creates the topics on a cluster.
+func (s *stage) useCluster(ctx context.Context, cluster clusters.Cluster) error {
 	s.cluster = cluster
 	s.connection = clients.Connection{Seeds: cluster.Bootstrap()}
 	for _, name := range s.scenario.topicNames() {
 		if err := s.createTopic(ctx, name); err != nil {
-			return errors.Join(err, cluster.Close())
+			return err
 		}
 	}
 	return nil
@@ -272,20 +348,20 @@ func (s *stage) closeCluster(directory *runs.Directory) error {
 	return nil
 }
 
-// openCluster starts the brokers.
-func (s *stage) openCluster(ctx context.Context) (clusters.Cluster, error) {
-	part := s.scenario.Cluster
-	if part.Provider == ProviderContainers {
-		cluster, err := clusters.StartContainers(ctx, clusters.ContainersOptions{Version: part.Kafka, Image: part.Image,
-			Brokers: part.Brokers, Properties: part.Properties, Listen: part.Listen, Memory: part.MemoryMiB << 20,
-			Disk: part.DiskMiB << 20, Progress: s.enter})
+// Start starts the brokers. With disk, the embedded ones keep their logs on disk.
+// Progress is told what is going on.
+func (c ClusterPart) Start(ctx context.Context, disk bool, progress func(string)) (clusters.Cluster, error) {
+	if c.Provider == ProviderContainers {
+		cluster, err := clusters.StartContainers(ctx, clusters.ContainersOptions{Version: c.Kafka, Image: c.Image,
+			Brokers: c.Brokers, Properties: c.Properties, Listen: c.Listen, Memory: c.MemoryMiB << 20,
+			Disk: c.DiskMiB << 20, Progress: progress})
 		if err != nil {
 			return nil, err
 		}
 		return cluster, nil
 	}
-	cluster, err := clusters.StartEmbedded(ctx, clusters.EmbeddedOptions{Brokers: part.Brokers,
-		Disk: s.scenario.Faults.Schedule.NeedsDisk(), Version: s.scenario.Versions["kfake"]})
+	cluster, err := clusters.StartEmbedded(ctx, clusters.EmbeddedOptions{Brokers: c.Brokers, Disk: disk,
+		Version: Versions()["kfake"]})
 	if err != nil {
 		return nil, fmt.Errorf("starting the cluster: %w", err)
 	}
@@ -332,7 +408,11 @@ func (s *stage) work(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, s.closeClients(stopReading, &reading))
 	}
-	err = s.playFaults(ctx)
+	if s.scenario.Script != "" {
+		err = s.playScript(ctx)
+	} else {
+		err = s.playFaults(ctx)
+	}
 	s.waitForNobody()
 	s.enter(phaseDraining)
 	err = errors.Join(err, s.closeProducers())

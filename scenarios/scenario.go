@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/clusters/images"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/nemesis"
@@ -34,8 +35,18 @@ type Scenario struct {
 	// Producer properties under Kafka's names; what is absent stays at the
 	// client library's own default.
 	Producer map[string]string `yaml:"producer"`
-	Faults   FaultsPart        `yaml:"faults"`
-	Limits   LimitsPart        `yaml:"limits"`
+	// ProducerGiven are those that the user put over a scenario of the catalogue: they
+	// hold for every producer of its script.
+	ProducerGiven map[string]string `yaml:"producer.given,omitempty"`
+	// Script names the scenario of the catalogue whose steps are played: then rate, keys
+	// and schedule say nothing.
+	Script string     `yaml:"script,omitempty"`
+	Faults FaultsPart `yaml:"faults"`
+	// Expect says what is expected, in numbers, and Violates which promises are expected
+	// to be broken, because of a hole that is known.
+	Expect   []checker.Expectation `yaml:"expect,omitempty"`
+	Violates []checker.Anomaly     `yaml:"violates,omitempty"`
+	Limits   LimitsPart            `yaml:"limits"`
 	// Versions of everything that took part, for the record.
 	Versions map[string]string `yaml:"versions,omitempty"`
 }
@@ -72,19 +83,24 @@ const DefaultKafka = "4.1.0"
 
 // TopicsPart says which topics are created.
 type TopicsPart struct {
-	Count             int   `yaml:"count"`
-	Partitions        int32 `yaml:"partitions"`
-	ReplicationFactor int16 `yaml:"replication.factor"`
+	// Prefix of the topics' names, so that runs on one cluster do not meet.
+	Prefix            string `yaml:"prefix"`
+	Count             int    `yaml:"count"`
+	Partitions        int32  `yaml:"partitions"`
+	ReplicationFactor int16  `yaml:"replication.factor"`
 	// Properties of the topics under Kafka's names.
 	Properties map[string]string `yaml:"properties"`
 }
 
 // WorkloadPart says what the clients do.
 type WorkloadPart struct {
-	Client    string `yaml:"client"`
-	Producers int    `yaml:"producers"`
-	Consumers int    `yaml:"consumers"`
-	Keys      int    `yaml:"keys"`
+	// Client is the client library: see Clients. Exec is used instead where it is given:
+	// a program that speaks the protocol of clients/PROTOCOL.md, and its arguments.
+	Client    string   `yaml:"client"`
+	Exec      []string `yaml:"client.exec,omitempty"`
+	Producers int      `yaml:"producers"`
+	Consumers int      `yaml:"consumers"`
+	Keys      int      `yaml:"keys"`
 	// Rate is what all producers together are offered, in events per second.
 	Rate float64 `yaml:"rate"`
 	// ValueSize in bytes.
@@ -145,7 +161,7 @@ func Default() Scenario {
 		Name:     "default",
 		Duration: 20 * time.Second,
 		Cluster:  ClusterPart{Provider: ProviderEmbedded, Brokers: 3},
-		Topics: TopicsPart{Count: 1, Partitions: 6, ReplicationFactor: 3,
+		Topics: TopicsPart{Prefix: "ackproof", Count: 1, Partitions: 6, ReplicationFactor: 3,
 			Properties: map[string]string{histories.PropertyMinInsyncReplicas: "2"}},
 		Workload: WorkloadPart{Client: "franz-go", Producers: 3, Consumers: 2, Keys: 24, Rate: 3000, ValueSize: 128},
 		Producer: map[string]string{},
@@ -191,7 +207,7 @@ func Load(path string) (Scenario, error) {
 	if s.Format != Format {
 		return Scenario{}, inputError("reading the scenario %s: its format is %q; this program plays %q", path, s.Format, Format)
 	}
-	if s.Faults.Asked == "" && len(s.Faults.Schedule) == 0 {
+	if s.Faults.Asked == "" && len(s.Faults.Schedule) == 0 && s.Script == "" {
 		s.Faults.Asked = byDefault
 	}
 	if s.Cluster.Image != "" && !strings.Contains(string(text), "kafka:") {
@@ -236,10 +252,17 @@ func (s Scenario) Validate() error {
 	if err := s.Cluster.validate(); err != nil {
 		return err
 	}
-	if s.Workload.Client != "franz-go" {
-		return inputError("there is no client %q; there is: franz-go", s.Workload.Client)
+	if s.Script != "" {
+		if _, err := Find(s.Script); err != nil {
+			return err
+		}
 	}
-	return nil
+	for _, e := range s.Expect {
+		if err := e.Validate(); err != nil {
+			return inputError("expect: %w", err)
+		}
+	}
+	return s.Workload.validateClient()
 }
 
 // validate refuses what no provider can start.
@@ -273,7 +296,7 @@ func (c ClusterPart) validate() error {
 func (s Scenario) topicNames() []string {
 	var names []string
 	for i := range s.Topics.Count {
-		names = append(names, fmt.Sprintf("ackproof-%d", i))
+		names = append(names, fmt.Sprintf("%s-%d", s.Topics.Prefix, i))
 	}
 	return names
 }

@@ -22,7 +22,7 @@ func TestAScenarioIsReadBackAsItWasSaved(t *testing.T) {
 	s := Default()
 	s.Seed = 42
 	s.Producer = map[string]string{"acks": "1"}
-	r, err := Prepare(s)
+	r, err := Prepare(context.Background(), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestTheSeedAloneDecidesScheduleAndWorkload(t *testing.T) {
 	draw := func(seed int64) (Scenario, []pick) {
 		s := Default()
 		s.Seed = seed
-		r, err := Prepare(s)
+		r, err := Prepare(context.Background(), s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestARunOfTwoTopicsIsRecordedWhole(t *testing.T) {
 	s.Seed, s.Duration = 8, 3*time.Second
 	s.Topics.Count, s.Topics.Partitions = 2, 2
 	s.Faults.Asked = "lost-response"
-	r, err := Prepare(s)
+	r, err := Prepare(context.Background(), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,11 @@ import (
 // openClients opens producers and consumers; the consumers begin to read. stop ends
 // their reading.
 func (s *stage) openClients(ctx context.Context, reading *sync.WaitGroup) (stop context.CancelFunc, err error) {
-	for i := range s.scenario.Workload.Producers {
+	producers := s.scenario.Workload.Producers
+	if s.scenario.Script != "" {
+		producers = 0 // its script opens them
+	}
+	for i := range producers {
 		p, err := s.library.NewProducer(ctx, clients.ProducerOptions{Recorder: s.recorder, Connection: s.connection,
 			Name: fmt.Sprintf("p%d", i), Properties: s.properties, LargestValue: s.scenario.Workload.ValueSize,
 			AttemptsVisible: true})
@@ -79,30 +83,33 @@ func (s *stage) closeClients(stopReading context.CancelFunc, reading *sync.WaitG
 	return errors.Join(errs...)
 }
 
-// playFaults lets the producers work while the nemesis plays, then heals and waits
-// until the cluster is whole. A cluster that does not become so is no failure of the
-// run: that stands in the history, and is judged.
-func (s *stage) playFaults(ctx context.Context) error {
+// openPlayer makes the player of the faults.
+func (s *stage) openPlayer() (*nemesis.Player, error) {
 	player, err := nemesis.NewPlayer(nemesis.PlayerOptions{
 		Cluster: s.cluster, Schedule: s.scenario.Faults.Schedule, Topics: s.scenario.topicNames(), Recorder: s.recorder,
 		Now: s.recorder.Now, Seed: s.scenario.Seed, Acks: s.effective[histories.PropertyAcks],
 		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.limits.Whole, HealLimit: s.limits.Whole,
 	})
 	if err != nil {
-		return &InputError{err}
+		return nil, &InputError{err}
 	}
 	s.player.Store(player)
+	return player, nil
+}
+
+// playFaults lets the producers work while the nemesis plays, then heals and waits
+// until the cluster is whole. A cluster that does not become so is no failure of the
+// run: that stands in the history, and is judged.
+func (s *stage) playFaults(ctx context.Context) error {
+	player, err := s.openPlayer()
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s.enter(phaseWorking)
 	var working sync.WaitGroup
-	working.Go(func() {
-		select {
-		case <-s.recorder.Failed():
-			stop() // the disk is full: there is no point in going on
-		case <-ctx.Done():
-		}
-	})
+	working.Go(func() { s.stopAtFailure(ctx, stop) })
 	for i, p := range s.producers {
 		working.Go(func() { s.produce(ctx, i, p) })
 	}
@@ -114,10 +121,60 @@ func (s *stage) playFaults(ctx context.Context) error {
 	<-playing.Done()
 	stop()
 	working.Wait()
-	s.enter(phaseHealing)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
+	if err != nil { // it was undone in the end, and how it went stands in the history
+		_ = s.recorder.Note("%v", err)
+	}
+	return s.heal(player)
+}
+
+// stopAtFailure stops the work when the history can no longer be written, as when the
+// disk is full: there is no point in going on.
+func (s *stage) stopAtFailure(ctx context.Context, stop context.CancelFunc) {
+	select {
+	case <-s.recorder.Failed():
+		stop()
+	case <-ctx.Done():
+	}
+}
+
+// playScript plays the steps of a scenario of the catalogue, then heals and waits until
+// the cluster is whole. A script that was not played to its end is no failure of the
+// run: what it was to show is unknown then.
+func (s *stage) playScript(ctx context.Context) error {
+	player, err := s.openPlayer()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, scriptMost)
+	defer stop()
+	s.enter(phaseWorking)
+	s.began.Store(time.Now().UnixNano())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.stopAtFailure(ctx, stop) })
+	stopWatching := player.Watch(ctx)
+	steps := &script{stage: s, ctx: ctx, player: player, topic: s.scenario.topicNames()[0], choose: s.named.choosePartition}
+	s.named.play(steps)
+	for _, end := range steps.stops {
+		end()
+	}
+	stopWatching()
+	stop()
+	watching.Wait()
+	if s.ended = steps.err; s.ended != nil {
+		_ = s.recorder.Note("the steps of %s were not played to their end: %v", s.scenario.Script, s.ended)
+	}
+	return s.heal(player)
+}
+
+// scriptMost bounds the steps of a script, whatever they wait for.
+const scriptMost = 3 * time.Minute
+
+// heal undoes every fault that is still on and waits until the cluster is whole.
+func (s *stage) heal(player *nemesis.Player) error {
+	s.enter(phaseHealing)
 	notWhole := player.AwaitWhole(s.cleanup)
 	if notWhole != nil {
 		_ = s.recorder.Note("%v", notWhole)
@@ -127,9 +184,6 @@ func (s *stage) playFaults(ctx context.Context) error {
 	}
 	if notWhole != nil {
 		s.problems.add(notWhole) // it is said at the end, too
-	}
-	if err != nil { // it was undone in the end, and how it went stands in the history
-		_ = s.recorder.Note("%v", err)
 	}
 	return nil
 }
@@ -212,10 +266,15 @@ func (s *stage) closeProducers() error {
 // error.
 func (s *stage) afterwards() error {
 	s.enter(phaseServing)
+	s.seeAdded()
 	serving, cancel := context.WithTimeout(s.cleanup, s.limits.Serve+s.limits.Drain)
 	defer cancel()
+	properties := s.properties
+	if s.scenario.Script != "" { // its own may be such that nothing can be served
+		properties = clients.Properties{}
+	}
 	_, err := clients.ServesAgain(serving, clients.ServesAgainOptions{Library: s.library, Recorder: s.recorder,
-		Connection: s.connection, Partitions: s.partitions(), Properties: s.properties, Limit: s.limits.Serve,
+		Connection: s.connection, Partitions: s.partitions(), Properties: properties, Limit: s.limits.Serve,
 		ValueSize: s.scenario.Workload.ValueSize, AttemptsVisible: true})
 	if err != nil {
 		return err
@@ -273,12 +332,28 @@ func copiedSegments(cluster clusters.SegmentReader, folder string) segmentFiles 
 	}
 }
 
+// partitions gives every partition of the run, those that were added among them.
 func (s *stage) partitions() []histories.Partition {
 	var all []histories.Partition
-	for _, p := range s.fromStart() {
-		all = append(all, p.Partition)
+	for _, t := range s.topics {
+		for p := range max(t.Partitions, s.added[t.Name]) {
+			all = append(all, histories.Partition{Topic: t.Name, Partition: p})
+		}
 	}
 	return all
+}
+
+// seeAdded asks how many partitions the topics have now. What cannot be asked is found by
+// the final read.
+func (s *stage) seeAdded() {
+	ctx, cancel := context.WithTimeout(s.cleanup, exitsLimit)
+	defer cancel()
+	s.added = make(map[string]int32)
+	for _, t := range s.topics {
+		if leaders, err := s.cluster.Leaders(ctx, t.Name); err == nil {
+			s.added[t.Name] = int32(len(leaders))
+		}
+	}
 }
 
 // secondLook is when the final read looks at the ends again: a second later; as much
@@ -286,6 +361,9 @@ func (s *stage) partitions() []histories.Partition {
 // it may be in the buffers of a broker that was frozen or of a connection that was cut.
 func (s *stage) secondLook() time.Duration {
 	longest := time.Duration(0)
+	if s.scenario.Script != "" && s.scenario.Cluster.Provider != ProviderEmbedded {
+		longest = s.requestTimeout() // its faults are not known beforehand
+	}
 	for _, e := range s.scenario.Faults.Schedule {
 		if by, err := time.ParseDuration(e.Settings["by"]); err == nil {
 			longest = max(longest, by)

@@ -54,6 +54,8 @@ promises.
   verify run --producer enable.idempotence=false,max.in.flight.requests.per.connection=5 \
              --faults lost-response --duration 8s
                                   what does a lost response do without idempotence?
+  verify scenarios                what there is to try: claims about Kafka, each with an experiment
+  verify run lost-ack             why was payment #42 charged twice?
   verify run --cluster containers --kafka 4.1.0
                                   three real brokers, cut off, killed and paused
   verify doctor                   can this machine do that? what is missing?
@@ -87,7 +89,7 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) int {
 		return usageError{fmt.Errorf("%w; %s --help shows the flags", err, c.CommandPath())}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(s), newCheckCommand(s), newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
+	root.AddCommand(newRunCommand(s), newScenariosCommand(s), newCheckCommand(s), newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
 	return s.status(root.ExecuteContext(ctx))
 }
 

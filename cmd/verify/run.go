@@ -30,31 +30,34 @@ type runFlags struct {
 	valueSize                                   int
 	partitions                                  int32
 	rate                                        float64
-	overlap, allowLies, json, verbose           bool
+	client, clientExec, resume                  string
+	overlap, allowLies, json, verbose, all      bool
 }
 
 func newRunCommand(s streams) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use:   "run [SCENARIO.yaml]",
+		Use:   "run [NAME... | SCENARIO.yaml]",
 		Short: "Play a scenario and judge it",
 		Long: `Play a scenario: start a cluster, let producers and consumers work, inject faults,
 heal, read every partition to its end, and judge the history. Without a scenario: a
 useful default on a three-broker cluster inside this process.
 
+A scenario by name is a claim about Kafka that is tried step by step (verify scenarios
+lists them): it says beforehand what is expected, and the exit status is 0 where that
+came, 1 where reality differs, and 2 where it proved nothing. Several names, or --all,
+are played one after the other on one cluster, with every client of --client.
+
 Faults, with their settings (name:setting=value,setting=value,name…):
 
 ` + nemesis.Describe(),
 		Example: `  verify run
+  verify run lost-ack
+  verify run lost-ack --client java --cluster containers
+  verify run --all --cluster containers --kafka 4.4.0 --client franz-go,java:4.4.0
   verify run --faults lost-response --producer enable.idempotence=false,max.in.flight.requests.per.connection=5
   verify run --faults refuse:error=NOT_LEADER_OR_FOLLOWER,every=20,move-leader --duration 30s --seed 7
   verify run verify-runs/2026-12-01T02-00-00-seed7/scenario.yaml     # the same schedule and workload again`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("verify run plays one scenario; %d were named", len(args))}
-			}
-			return nil
-		},
 		RunE: func(c *cobra.Command, args []string) error { return s.run(c.Context(), c, args, &f) },
 	}
 	f.register(c)
@@ -74,6 +77,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.Int64Var(&f.memoryMiB, "broker-memory", 0, "containers: memory of each broker in MiB, half of it heap (default 768)")
 	flags.Int64Var(&f.diskMiB, "broker-disk", 0,
 		"containers: size of each broker's data volume in MiB, kept in memory then (0: the engine's disk)")
+	flags.StringVar(&f.client, "client", d.Workload.Client, "the client library: franz-go, or java[:VERSION] (Apache's own, "+
+		"from Maven Central); several, with commas, for scenarios by name")
+	flags.StringVar(&f.clientExec, "client-exec", "", "another client: a command that speaks the protocol of clients/PROTOCOL.md")
+	flags.BoolVar(&f.all, "all", false, "play every scenario that verify scenarios lists")
+	flags.StringVar(&f.resume, "resume", "", "go on with the campaign (--all, or several names) in this directory")
 	flags.StringVar(&f.producer, "producer", "",
 		"producer properties under Kafka's names, as acks=1,retries=0; the rest stays at the library's defaults")
 	flags.StringVar(&f.topicConfig, "topic-config", "", "topic properties under Kafka's names, as min.insync.replicas=2")
@@ -100,12 +108,8 @@ func (f *runFlags) register(c *cobra.Command) {
 func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario, error) {
 	s := scenarios.DefaultOn(f.provider(c))
 	if len(args) == 1 {
-		if !strings.ContainsAny(args[0], "./\\") {
-			return s, usageError{fmt.Errorf("there is no scenario named %q; name a scenario file (.yaml), or none for the default",
-				args[0])}
-		}
 		var err error
-		if s, err = scenarios.Load(args[0]); err != nil {
+		if s, err = f.named(c, args[0]); err != nil {
 			return s, err
 		}
 	}
@@ -116,6 +120,26 @@ func (f *runFlags) scenario(c *cobra.Command, args []string) (scenarios.Scenario
 		s.Seed = rand.Int64N(1_000_000) + 1
 	}
 	return s, s.Validate()
+}
+
+// isFile says whether an argument is a file's name and not a scenario's.
+func isFile(argument string) bool { return strings.ContainsAny(argument, "./\\") }
+
+// named gives the scenario of a file, or of the catalogue.
+func (f *runFlags) named(c *cobra.Command, argument string) (scenarios.Scenario, error) {
+	if isFile(argument) {
+		return scenarios.Load(argument)
+	}
+	named, err := scenarios.Find(argument)
+	if err != nil {
+		return scenarios.Scenario{}, err
+	}
+	s := named.Scenario(f.provider(c))
+	if s.Cluster.Provider == scenarios.ProviderEmbedded && named.OnlyContainers != "" {
+		return s, usageError{fmt.Errorf("%s does not show on the embedded cluster: %s; give --cluster containers",
+			named.Name, named.OnlyContainers)}
+	}
+	return s, f.checkNamed(c)
 }
 
 // provider gives where the brokers run: what is said of containers alone asks for
@@ -137,11 +161,10 @@ func (f *runFlags) provider(c *cobra.Command) string {
 func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 	given := c.Flags().Changed
 	for name, set := range map[string]func(){
-		"cluster": func() { s.Cluster.Provider = f.cluster }, "kafka": func() { s.Cluster.Kafka = f.kafka },
-		"image": func() { s.Cluster.Image, s.Cluster.Kafka = f.image, f.kafka }, "listen": func() { s.Cluster.Listen = f.listen },
-		"broker-memory": func() { s.Cluster.MemoryMiB = f.memoryMiB }, "broker-disk": func() { s.Cluster.DiskMiB = f.diskMiB },
-		"duration": func() { s.Duration = f.duration },
-		"topics":   func() { s.Topics.Count = f.topics }, "partitions": func() { s.Topics.Partitions = f.partitions },
+		"client":      func() { s.Workload.Client = f.client },
+		"client-exec": func() { s.Workload.Client, s.Workload.Exec = "exec", strings.Fields(f.clientExec) },
+		"duration":    func() { s.Duration = f.duration },
+		"topics":      func() { s.Topics.Count = f.topics }, "partitions": func() { s.Topics.Partitions = f.partitions },
 		"producers": func() { s.Workload.Producers = f.producers }, "consumers": func() { s.Workload.Consumers = f.consumers },
 		"keys": func() { s.Workload.Keys = f.keys }, "rate": func() { s.Workload.Rate = f.rate },
 		"value-size": func() { s.Workload.ValueSize = f.valueSize }, "faults": func() { s.Faults.Asked = f.faults },
@@ -155,18 +178,17 @@ func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 	if given("faults") || given("duration") || given("seed") || given("overlap") {
 		s.Faults.Schedule = nil
 	}
-	brokers, err := parseProperties("broker-config", f.brokerConfig)
-	if err != nil {
+	if err := f.overlayCluster(c, s); err != nil {
 		return err
-	}
-	if brokers != nil {
-		s.Cluster.Properties = brokers
 	}
 	properties, err := parseProperties("producer", f.producer)
 	if err != nil {
 		return err
 	}
-	if properties != nil {
+	switch {
+	case properties != nil && s.Script != "":
+		s.ProducerGiven = properties
+	case properties != nil:
 		s.Producer = properties
 	}
 	topic, err := parseProperties("topic-config", f.topicConfig)
@@ -179,12 +201,40 @@ func (f *runFlags) overlay(c *cobra.Command, s *scenarios.Scenario) error {
 	return nil
 }
 
+// overlayCluster puts the flags about the cluster over the scenario.
+func (f *runFlags) overlayCluster(c *cobra.Command, s *scenarios.Scenario) error {
+	for name, set := range map[string]func(){
+		"cluster": func() { s.Cluster.Provider = f.cluster }, "kafka": func() { s.Cluster.Kafka = f.kafka },
+		"image": func() { s.Cluster.Image, s.Cluster.Kafka = f.image, f.kafka }, "listen": func() { s.Cluster.Listen = f.listen },
+		"broker-memory": func() { s.Cluster.MemoryMiB = f.memoryMiB }, "broker-disk": func() { s.Cluster.DiskMiB = f.diskMiB },
+	} {
+		if c.Flags().Changed(name) {
+			set()
+		}
+	}
+	brokers, err := parseProperties("broker-config", f.brokerConfig)
+	if err != nil {
+		return err
+	}
+	if brokers != nil {
+		s.Cluster.Properties = brokers
+	}
+	return nil
+}
+
 func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *runFlags) error {
+	if f.all && len(args) > 0 {
+		return usageError{fmt.Errorf("--all plays every scenario; name some (%s), or give --all", strings.Join(args, " "))}
+	}
+	several := len(args) > 1 || (len(args) == 1 && !isFile(args[0]) && strings.Contains(f.client, ","))
+	if f.all || f.resume != "" || several {
+		return s.runCampaign(ctx, c, args, f)
+	}
 	scenario, err := f.scenario(c, args)
 	if err != nil {
 		return err
 	}
-	runner, err := scenarios.Prepare(scenario)
+	runner, err := scenarios.Prepare(ctx, scenario, func(text string) { _, _ = fmt.Fprintln(s.progress, text) })
 	if err != nil {
 		return err
 	}
@@ -202,7 +252,7 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if err != nil {
 		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", err)
 	}
-	if writeErr := s.conclude(verdict, directory, f); writeErr != nil {
+	if writeErr := s.conclude(verdict, directory, scenario, f); writeErr != nil {
 		return writeErr
 	}
 	if problem := runner.Problem(); problem != nil {
@@ -211,14 +261,21 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if err != nil && verdict.Verdict == checker.Held {
 		return verdictError{exitUnknown}
 	}
+	if verdict.Expected != nil {
+		return statusOfCells([]scenarios.Cell{{Verdict: verdict.Expected.Verdict}}, false)
+	}
 	return statusOf([]*checker.Verdict{verdict})
 }
 
-func (s streams) conclude(v *checker.Verdict, d *runs.Directory, f *runFlags) error {
+func (s streams) conclude(v *checker.Verdict, d *runs.Directory, played scenarios.Scenario, f *runFlags) error {
+	claim := ""
+	if named, err := scenarios.Find(played.Script); err == nil {
+		claim = named.Claim
+	}
 	if f.json {
 		return s.writeJSON(v)
 	}
-	return report.Text{Colour: isTerminal(s.out), Directory: d.Path, Verbose: f.verbose}.Write(s.out, v)
+	return report.Text{Colour: isTerminal(s.out), Directory: d.Path, Verbose: f.verbose, Claim: claim}.Write(s.out, v)
 }
 
 // directory creates the run directory.
