@@ -173,6 +173,29 @@ func TestTopicPropertiesAreThoseInForce(t *testing.T) {
 	}
 }
 
+func TestPartitionsAreAddedAndServe(t *testing.T) {
+	c, ctx := start(t, clusters.EmbeddedOptions{})
+	create(ctx, t, c, 2)
+	if err := c.AddPartitions(ctx, topic, 4); err != nil {
+		t.Fatal(err)
+	}
+	if ends, err := c.LogEnds(ctx, topic); err != nil || len(ends) != 4 {
+		t.Errorf("the logs of %d partitions have an end (%v)", len(ends), err)
+	}
+	record := &kgo.Record{Topic: topic, Partition: 3, Value: []byte("to a new one")}
+	if err := client(t, c).ProduceSync(ctx, record).FirstErr(); err != nil {
+		t.Errorf("writing to a new partition: %v", err)
+	}
+	if err := c.Whole(ctx); err != nil {
+		t.Error(err)
+	}
+	for name, to := range map[string]int32{topic: 3, "payments": 3} {
+		if err := c.AddPartitions(ctx, name, to); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("making %s have %d partitions gives %v", name, to, err)
+		}
+	}
+}
+
 func TestTopicsThatAreRefused(t *testing.T) {
 	c, ctx := start(t, clusters.EmbeddedOptions{})
 	create(ctx, t, c, 1)

@@ -21,7 +21,7 @@ func addPartitions() Fault {
 		Doc:  "topics get more partitions, which stay when it ends: keys may go elsewhere than before",
 		Settings: []Setting{
 			number("to", "0", "so many of each topic; 0: twice as many as there are", 0),
-			word("topic", anyOne, "of this topic of the run; any: of all of them"),
+			wordOf("topic", "of this topic of the run; any: of all of them", "a topic|any"),
 		},
 		available: func(c clusters.Cluster, _ Settings) error {
 			if _, can := c.(clusters.PartitionAdder); !can {

@@ -226,9 +226,10 @@ func Describe() string {
 				continue
 			}
 			shared = append(shared, s.Name+"="+s.Default)
-			if _, known := explained[s.Name]; !known {
-				explained[s.Name] = s
-				order = append(order, s.Name)
+			name := s.Name + s.Doc // what brokers and what requests are aimed at by have the same names
+			if _, known := explained[name]; !known {
+				explained[name] = s
+				order = append(order, name)
 			}
 		}
 		if len(shared) > 0 {
@@ -237,7 +238,8 @@ func Describe() string {
 	}
 	fmt.Fprintf(&text, "  %s\n      no faults\n\nSettings that many faults have:\n", None)
 	for _, name := range order {
-		fmt.Fprintf(&text, "  %s  %s (%s)\n", name, explained[name].Doc, explained[name].Values)
+		s := explained[name]
+		fmt.Fprintf(&text, "  %s  %s (%s)\n", s.Name, s.Doc, s.Values)
 	}
 	return text.String()
 }

@@ -124,7 +124,7 @@ func TestDescribeNamesEverything(t *testing.T) {
 			t.Errorf("%s is not described", fault.Name)
 		}
 		for _, s := range fault.Settings {
-			if !strings.Contains(text, s.Name+"="+s.Default) {
+			if !strings.Contains(text, s.Name+"="+s.Default) || !strings.Contains(text, s.Doc) {
 				t.Errorf("the setting %s of %s is not described with its default", s.Name, fault.Name)
 			}
 		}

@@ -17,7 +17,7 @@ func refuse() Fault {
 			errorName("error", "NOT_LEADER_OR_FOLLOWER",
 				"the error; one that a healthy broker could not answer with there is a lie"),
 			boolean("after", "false", "after the broker served it"),
-			duration("late", "20ms", "the other answers come so late, so that several requests are in flight"),
+			duration("late", "20ms", "the answers to those that are not refused come so late, so that several are in flight"),
 		}, aimSettings("5")...),
 		Pauses: true,
 		lie:    lieOfRefusal,

@@ -22,10 +22,10 @@ import (
 func replay() Fault {
 	return Fault{
 		Name: "replay",
-		Doc: "when it ends, batches of an idempotent producer that were acknowledged meanwhile are sent again byte for byte, " +
-			"the newest first, as a client does whose answer was lost",
+		Doc: "when it ends, batches that were acknowledged meanwhile are sent again byte for byte, the newest first, as " +
+			"after a lost answer; those without sequence numbers are not",
 		Settings: []Setting{
-			number("batches", "7", "so many; a broker knows the last five of a producer and partition again", 1),
+			number("batches", "7", "so many of one producer and partition; a broker knows the last five again", 1),
 			word("producer", anyOne, "of the client with this client.id; any: of the one acknowledged last"),
 			partitionFilter(anyOne, "of this partition; any: of the one acknowledged last", anyOne),
 		},

@@ -161,6 +161,14 @@ func word(name, byDefault, doc string) Setting {
 		}}
 }
 
+// wordOf is a word that lets everything through where none is given, with its values in
+// other words.
+func wordOf(name, doc, values string) Setting {
+	setting := word(name, anyOne, doc)
+	setting.Values = values
+	return setting
+}
+
 // The getters read settings that Complete made; that they parse is its promise.
 
 func (s Settings) number(name string) int64 {

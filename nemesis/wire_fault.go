@@ -31,8 +31,8 @@ func aimSettings(every string) []Setting {
 		brokerFilter("act only on requests to this broker"),
 		partitionFilter(anyOne, "act only on requests that carry a batch for this partition", anyOne),
 		word("producer", anyOne, "act only on requests of the client with this client.id"),
-		word("key", anyOne, "act only on produce requests with a record of this key"),
-		choice("retries", anyOne, "act only on batches that were seen before (only), or only on those that were not (never)",
+		wordOf("key", "act only on requests that carry a record with this key", "a key|any"),
+		choice("retries", anyOne, "act only on requests with a batch that was seen before (only), or only on others (never)",
 			anyOne, onlyRetries, neverRetries),
 	}
 	for i := range settings {
@@ -43,8 +43,10 @@ func aimSettings(every string) []Setting {
 
 // apiSetting chooses the API whose requests are acted on.
 func apiSetting() Setting {
-	return choice("api", "produce", "the requests to act on; with fetch, partition=, key= and retries= are not looked at",
+	setting := choice("api", "produce", "the requests to act on; with fetch, partition, key and retries are not looked at",
 		"produce", "fetch")
+	setting.shared = true
+	return setting
 }
 
 // wireFault is the injection of a fault that acts on requests on the wire.
