@@ -107,10 +107,28 @@ func TestAttemptsNameTheSendsThatTheyCarry(t *testing.T) {
 			if idempotent != (properties == "" || strings.HasPrefix(properties, "compression") || strings.HasPrefix(properties, "linger")) {
 				t.Fatalf("the producer id is %d", attempts[0][0].ProducerID)
 			}
+			// Without a word about it franz-go compresses.
+			checkSizes(t, linesOf[*histories.Attempt](r.lines), properties != "compression.type=none")
 			if lost := attempts[0][0].Lost; (lost == histories.LostAcksZero) != (properties == "acks=0") {
 				t.Fatalf("lost is %q", lost)
 			}
 		})
+	}
+}
+
+// checkSizes: every batch has both sizes; they differ just where it was compressed, and
+// then a batch of many records became smaller.
+func checkSizes(t *testing.T, attempts []*histories.Attempt, compressed bool) {
+	t.Helper()
+	smaller := false
+	for _, a := range attempts {
+		if a.Bytes <= 0 || a.Uncompressed <= 0 || (!compressed && a.Bytes != a.Uncompressed) {
+			t.Errorf("a batch of %d bytes, %d without compression", a.Bytes, a.Uncompressed)
+		}
+		smaller = smaller || a.Bytes < a.Uncompressed
+	}
+	if smaller != compressed {
+		t.Errorf("a batch is smaller than without compression: %t", smaller)
 	}
 }
 

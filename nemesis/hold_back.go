@@ -12,8 +12,8 @@ import (
 func holdBack() Fault {
 	return Fault{
 		Name: "hold-back",
-		Doc: "a request or an answer is passed on late; the order on its connection is kept; answers are each as late " +
-			"after they came (side=answer,every=1: a slow network)",
+		Doc: "a request or an answer is passed on late; the order on its connection is kept; an answer is late from when " +
+			"it came (side=answer,every=1: a slow network)",
 		Settings: append([]Setting{
 			choice("side", "request", "what is held back", "request", "answer"),
 			duration("by", "200ms", "for how long"),
