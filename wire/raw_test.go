@@ -383,77 +383,6 @@ func TestAnswersKeepTheOrderOfTheRequests(t *testing.T) {
 			t.Errorf("it took %v only", held)
 		}
 	})
-	t.Run("answers that are held back are each as late, and not one after the other", func(t *testing.T) {
-		const n, by = 100, 50 * time.Millisecond
-		s := newScripted(t, serveProduce)
-		defer s.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return HoldBack("late", SideAnswer, by) }))()
-		client := s.socket(t)
-		begun := time.Now()
-		for i := range int32(n) {
-			client.send(produceFrame(9, i, -1, plainBatch("a")))
-		}
-		for want := range int32(n) {
-			if got := correlationOf(client.next()); got != want {
-				t.Fatalf("answer %d came when %d was due", got, want)
-			}
-		}
-		if all := time.Since(begun); all > n*by/2 { // a tenth of a second, on a machine that has nothing else to do
-			t.Errorf("%d answers took %v", n, all)
-		}
-		for _, a := range s.told(t, n) {
-			if late := a.Ended.Sub(a.Sent); late < by {
-				t.Errorf("answer %d was late by %v", a.Correlation, late)
-			}
-		}
-	})
-	t.Run("an answer that is held back is late from when it came", func(t *testing.T) {
-		const by = 50 * time.Millisecond
-		came := make(chan time.Time, 1)
-		firstIsThere := make(chan struct{})
-		s := newScripted(t, func(frame []byte) []byte {
-			if binary.BigEndian.Uint32(frame[8:]) == 2 {
-				<-firstIsThere
-				came <- time.Now()
-			}
-			return serveProduce(frame)
-		})
-		defer s.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return HoldBack("late", SideAnswer, by) }))()
-		client := s.socket(t)
-		client.send(produceFrame(9, 1, -1, plainBatch("a")), produceFrame(9, 2, -1, plainBatch("b")))
-		client.next()
-		close(firstIsThere)
-		client.next()
-		if late := time.Since(<-came); late < by {
-			t.Errorf("the second was late by %v only", late)
-		}
-	})
-	t.Run("an answer that came is passed on though its broker ended", func(t *testing.T) {
-		s := newScripted(t, func(frame []byte) []byte {
-			if binary.BigEndian.Uint32(frame[8:]) == 2 {
-				return make([]byte, 8) // which is no answer: the wire ends the broker's connection
-			}
-			return serveProduce(frame)
-		})
-		defer s.network.Intercept(on(1, HoldBack("late", SideAnswer, 30*time.Millisecond)))()
-		client := s.socket(t)
-		client.send(produceFrame(9, 1, -1, plainBatch("a")), produceFrame(9, 2, -1, plainBatch("b")))
-		if got := correlationOf(client.next()); got != 1 {
-			t.Errorf("answer %d came", got)
-		}
-		client.ended()
-	})
-	t.Run("what was held when its client went is told with the broker's answer", func(t *testing.T) {
-		s := newScripted(t, serveProduce)
-		defer s.network.Intercept(on(1, HoldBack("late", SideAnswer, time.Hour)))()
-		client := s.socket(t)
-		client.send(produceFrame(9, 1, -1, plainBatch("a")), anyFrame(3, 0, 2, nil))
-		wait(t, "the broker served both", func() bool { return len(s.got()) == 2 })
-		wait(t, "the answer is held", func() bool { return s.network.keeps() })
-		_ = client.Close()
-		if a := s.told(t, 1)[0]; a.Answer != nil || a.Lost != LostConnection || a.BrokerAnswer == nil {
-			t.Errorf("the attempt is %+v", a)
-		}
-	})
 	t.Run("whatever is decided about a long pipeline", func(t *testing.T) {
 		const n = 2000
 		s := newScripted(t, serveProduce)
@@ -502,6 +431,80 @@ func TestAnswersKeepTheOrderOfTheRequests(t *testing.T) {
 			if a.Answer == nil || a.Answer.Code != said[i] {
 				t.Fatalf("attempt %+v, the client was told %d", a, said[i])
 			}
+		}
+	})
+}
+
+func TestAnswersThatAreHeldBack(t *testing.T) {
+	t.Run("they are each as late, and not one after the other", func(t *testing.T) {
+		const n, by = 100, 50 * time.Millisecond
+		s := newScripted(t, serveProduce)
+		defer s.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return HoldBack("late", SideAnswer, by) }))()
+		client := s.socket(t)
+		begun := time.Now()
+		for i := range int32(n) {
+			client.send(produceFrame(9, i, -1, plainBatch("a")))
+		}
+		for want := range int32(n) {
+			if got := correlationOf(client.next()); got != want {
+				t.Fatalf("answer %d came when %d was due", got, want)
+			}
+		}
+		if all := time.Since(begun); all > n*by/2 { // a tenth of a second, on a machine that has nothing else to do
+			t.Errorf("%d answers took %v", n, all)
+		}
+		for _, a := range s.told(t, n) {
+			if late := a.Ended.Sub(a.Sent); late < by {
+				t.Errorf("answer %d was late by %v", a.Correlation, late)
+			}
+		}
+	})
+	t.Run("one is late from when it came", func(t *testing.T) {
+		const by = 50 * time.Millisecond
+		came := make(chan time.Time, 1)
+		firstIsThere := make(chan struct{})
+		s := newScripted(t, func(frame []byte) []byte {
+			if binary.BigEndian.Uint32(frame[8:]) == 2 {
+				<-firstIsThere
+				came <- time.Now()
+			}
+			return serveProduce(frame)
+		})
+		defer s.network.Intercept(InterceptorFunc(func(*Exchange) Decision { return HoldBack("late", SideAnswer, by) }))()
+		client := s.socket(t)
+		client.send(produceFrame(9, 1, -1, plainBatch("a")), produceFrame(9, 2, -1, plainBatch("b")))
+		client.next()
+		close(firstIsThere)
+		client.next()
+		if late := time.Since(<-came); late < by {
+			t.Errorf("the second was late by %v only", late)
+		}
+	})
+	t.Run("one that came is passed on though its broker ended", func(t *testing.T) {
+		s := newScripted(t, func(frame []byte) []byte {
+			if binary.BigEndian.Uint32(frame[8:]) == 2 {
+				return make([]byte, 8) // which is no answer: the wire ends the broker's connection
+			}
+			return serveProduce(frame)
+		})
+		defer s.network.Intercept(on(1, HoldBack("late", SideAnswer, 30*time.Millisecond)))()
+		client := s.socket(t)
+		client.send(produceFrame(9, 1, -1, plainBatch("a")), produceFrame(9, 2, -1, plainBatch("b")))
+		if got := correlationOf(client.next()); got != 1 {
+			t.Errorf("answer %d came", got)
+		}
+		client.ended()
+	})
+	t.Run("what was held when its client went is told with the broker's answer", func(t *testing.T) {
+		s := newScripted(t, serveProduce)
+		defer s.network.Intercept(on(1, HoldBack("late", SideAnswer, time.Hour)))()
+		client := s.socket(t)
+		client.send(produceFrame(9, 1, -1, plainBatch("a")), anyFrame(3, 0, 2, nil))
+		wait(t, "the broker served both", func() bool { return len(s.got()) == 2 })
+		wait(t, "the answer is held", func() bool { return s.network.keeps() })
+		_ = client.Close()
+		if a := s.told(t, 1)[0]; a.Answer != nil || a.Lost != LostConnection || a.BrokerAnswer == nil {
+			t.Errorf("the attempt is %+v", a)
 		}
 	})
 }
