@@ -148,6 +148,14 @@ func (s *ProducerSession) begin(operation int64, event string, done func(SendRes
 	return true
 }
 
+// isOpen says whether an operation has no result yet: a client in another process may give
+// one for what it was never handed.
+func (s *ProducerSession) isOpen(operation int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open.has(operation)
+}
+
 // answered takes an operation out of those without a result, before the result is
 // recorded: so none is recorded as unknown after its result.
 func (s *ProducerSession) answered(operation int64) waiter {
@@ -310,6 +318,10 @@ func (o *openOperations) add(number int64) {
 	}
 	o.words[number/64] |= 1 << (number % 64)
 	o.count++
+}
+
+func (o *openOperations) has(number int64) bool {
+	return number >= 0 && int(number/64) < len(o.words) && o.words[number/64]&(1<<(number%64)) != 0
 }
 
 func (o *openOperations) remove(number int64) {

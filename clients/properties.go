@@ -38,13 +38,16 @@ func (e *UnknownPropertyError) Error() string {
 	return fmt.Sprintf("producer property %s is unknown; known are %s", e.Name, strings.Join(PropertyNames(), ", "))
 }
 
-// RefusedError says that Kafka's producer refuses a property's value, or a
-// combination of properties (ConfigException).
+// RefusedError says that Kafka's producer refuses a property's value, or a combination of
+// properties (ConfigException). Property is empty where only Reason says which.
 type RefusedError struct {
 	Property, Value, Reason string
 }
 
 func (e *RefusedError) Error() string {
+	if e.Property == "" { // a library in another process says it in its own words
+		return e.Reason
+	}
 	return fmt.Sprintf("producer property %s=%s: Kafka refuses it: %s", e.Property, e.Value, e.Reason)
 }
 

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/ackproof/ackproof/clusters/engine"
+	"github.com/ackproof/ackproof/internal/maven"
 )
 
 // recipe counts the ways in which images were built; a change makes new ones.
@@ -48,8 +49,8 @@ func findTools(ctx context.Context) (tools, error) {
 			"let the engine reach a registry, or name an image")
 	}
 	var err error
-	if t.maven, err = exec.LookPath("mvn"); err != nil {
-		return t, errors.New("it takes Maven, and there is no mvn in PATH; install Maven (maven)")
+	if t.maven, err = maven.Find(); err != nil {
+		return t, err
 	}
 	t.jlink = filepath.Join(os.Getenv("JAVA_HOME"), "bin", "jlink")
 	if _, err := os.Stat(t.jlink); os.Getenv("JAVA_HOME") == "" || err != nil {
@@ -117,28 +118,18 @@ func build(ctx context.Context, e *engine.Engine, version, reference string) err
 	return errors.Join(addArchive(ctx, e, base, reference, label), e.RemoveImage(ctx, base))
 }
 
-// pom names what Maven is to fetch.
-const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>io.github.ackproof</groupId><artifactId>broker</artifactId><version>1</version>
-  <dependencies>%s</dependencies>
-</project>
-`
-
-// artifact is what Maven fetches: group, name, version.
-type artifact [3]string
-
 // fetchJars fetches Kafka's jars and all that they need at run time.
 func (t tools) fetchJars(ctx context.Context, folder, jars, version string) error {
-	wanted := []artifact{{"org.apache.kafka", "kafka_2.13", version}, {"org.apache.kafka", "kafka-tools", version}}
-	if err := t.copyDependencies(ctx, folder, jars, wanted); err != nil {
+	wanted := []maven.Artifact{{Group: "org.apache.kafka", Name: "kafka_2.13", Version: version},
+		{Group: "org.apache.kafka", Name: "kafka-tools", Version: version}}
+	if err := maven.Fetch(ctx, t.maven, folder, jars, wanted...); err != nil {
 		return err
 	}
 	binding, err := missingBinding(jars)
 	if err != nil || binding == nil {
 		return err
 	}
-	return t.copyDependencies(ctx, folder, jars, append(wanted, *binding))
+	return maven.Fetch(ctx, t.maven, folder, jars, append(wanted, *binding)...)
 }
 
 var (
@@ -149,7 +140,7 @@ var (
 
 // missingBinding gives what binds slf4j to log4j where Kafka's own dependencies do not:
 // from 4.0 on a broker would write no log at all.
-func missingBinding(jars string) (*artifact, error) {
+func missingBinding(jars string) (*maven.Artifact, error) {
 	entries, err := os.ReadDir(jars)
 	if err != nil {
 		return nil, fmt.Errorf("looking at the jars: %w", err)
@@ -169,26 +160,7 @@ func missingBinding(jars string) (*artifact, error) {
 	if core == "" {
 		return nil, errors.New("the jars hold neither a binding of slf4j nor log4j-core: the broker would write no log")
 	}
-	return &artifact{"org.apache.logging.log4j", name, core}, nil
-}
-
-// copyDependencies lets Maven resolve and copy.
-func (t tools) copyDependencies(ctx context.Context, folder, jars string, wanted []artifact) error {
-	var dependencies strings.Builder
-	for _, a := range wanted {
-		fmt.Fprintf(&dependencies, "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>",
-			a[0], a[1], a[2])
-	}
-	file := filepath.Join(folder, "pom.xml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, pom, dependencies.String()), 0o600); err != nil {
-		return fmt.Errorf("writing what Maven is to fetch: %w", err)
-	}
-	command := exec.CommandContext(ctx, t.maven, "--batch-mode", "--quiet", "--file", file, "dependency:copy-dependencies",
-		"-DincludeScope=runtime", "-DoutputDirectory="+jars)
-	if err := runQuietly(command); err != nil {
-		return fmt.Errorf("fetching the jars of Kafka %s with Maven: %w", wanted[0][2], err)
-	}
-	return nil
+	return &maven.Artifact{Group: "org.apache.logging.log4j", Name: name, Version: core}, nil
 }
 
 // linkJava makes a Java runtime of the modules that Kafka needs, with an archive of
