@@ -8,6 +8,7 @@ import (
 	"iter"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/histories"
@@ -166,4 +167,27 @@ func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// BenchmarkMeasure measures 1.2 million sends that were checked, and says how long that
+// takes by what the check took.
+func BenchmarkMeasure(b *testing.B) {
+	h := largeHistory{sends: 1_200_000}
+	began := time.Now()
+	v, err := checker.Check(b.Context(), h, checker.Options{WithoutSecondJudge: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	checked := time.Since(began)
+	for b.Loop() {
+		m, err := checker.Measure(b.Context(), h, v)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if m["attempts"] != float64(h.sends/largeBatch) || m["polled"] != float64(h.sends) {
+			b.Fatalf("%v attempts, %v polled", m["attempts"], m["polled"])
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/checked.Seconds(), "checks")
+	b.ReportMetric(float64(h.sends)*float64(b.N)/b.Elapsed().Seconds(), "sends/s")
 }

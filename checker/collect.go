@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/ackproof/ackproof/histories"
@@ -14,6 +15,11 @@ import (
 // collect reads the whole history into the state. A cut history is read up to
 // its cut; any other error of reading is returned.
 func (s *state) collect(ctx context.Context, h histories.History) error {
+	return s.read(ctx, h, s.take)
+}
+
+// read is collect for whoever looks at each line.
+func (s *state) read(ctx context.Context, h histories.History, look func(histories.Line)) error {
 	for entry, err := range h.Lines(ctx) {
 		if errors.As(err, &s.cut) {
 			break
@@ -22,7 +28,7 @@ func (s *state) collect(ctx context.Context, h histories.History) error {
 			return err
 		}
 		s.lines++
-		s.take(entry.Line)
+		look(entry.Line)
 	}
 	return ctx.Err()
 }
@@ -204,20 +210,28 @@ func (s *state) takeAcknowledgement(d *send, l *histories.SendReturn) {
 func (s *state) takeAttempt(l *histories.Attempt) {
 	_, x := s.session(l.Process)
 	facts := appendedBy(l, s.sessionAcks(x))
-	for _, r := range l.Sends {
-		first := max(r.First, 0) // operation numbers count from 0
-		for n := int64(0); n <= r.Last-first; n++ {
-			index, found := x.find(first + n)
-			if !found {
-				if r.Last-first-n > denseSlack {
+	for index := range x.within(l.Sends) {
+		d := &s.sends[index]
+		saturate(&d.acknowledgedAttempts, facts.Acknowledged)
+		saturate(&d.refusedAttempts, facts.Refused)
+		saturate(&d.unknownAttempts, facts.Unknown)
+	}
+}
+
+// within gives the sends of a session whose operation numbers lie in the ranges.
+func (x *session) within(ranges []histories.Range) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for _, r := range ranges {
+			first := max(r.First, 0) // operation numbers count from 0
+			for n := int64(0); n <= r.Last-first; n++ {
+				index, found := x.find(first + n)
+				if !found && r.Last-first-n > denseSlack {
 					break // a range that no batch can carry
 				}
-				continue
+				if found && !yield(index) {
+					return
+				}
 			}
-			d := &s.sends[index]
-			saturate(&d.acknowledgedAttempts, facts.Acknowledged)
-			saturate(&d.refusedAttempts, facts.Refused)
-			saturate(&d.unknownAttempts, facts.Unknown)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type Expectation struct {
 // Validate refuses an expectation that nothing can meet, or of a measure that there is
 // not.
 func (e Expectation) Validate() error {
-	if _, known := (Measures{}).lookup(e.Measure); !known {
-		return fmt.Errorf("there is no measure %q (doc/VERDICT.md lists them)", e.Measure)
+	if err := validMeasure(e.Measure); err != nil {
+		return err
 	}
 	if e.Least == nil && e.Most == nil {
 		return fmt.Errorf("the expectation of %s has no bound: give least, most, or both", e.Measure)
@@ -40,23 +40,24 @@ func (e Expectation) Validate() error {
 // Want gives the bounds in words, as "at least 1" or "none".
 func (e Expectation) Want() string {
 	switch {
-	case e.Least != nil && e.Most != nil && *e.Least == *e.Most && *e.Least == 0, e.Least == nil && e.Most != nil && *e.Most == 0:
-		return "none"
-	case e.Least != nil && e.Most != nil && *e.Least == *e.Most:
-		return "exactly " + number(*e.Least)
-	case e.Least != nil && e.Most != nil:
-		return number(*e.Least) + " to " + number(*e.Most)
-	case e.Least != nil:
+	case e.Least == nil && e.Most == nil:
+		return "anything"
+	case e.Most == nil:
 		return "at least " + number(*e.Least)
-	case e.Most != nil:
+	case *e.Most == 0 && (e.Least == nil || *e.Least == 0):
+		return "none"
+	case e.Least == nil:
 		return "at most " + number(*e.Most)
+	case *e.Least == *e.Most:
+		return "exactly " + number(*e.Least)
 	}
-	return "anything"
+	return number(*e.Least) + " to " + number(*e.Most)
 }
 
-// number gives a number with two digits behind the point at most.
+// number gives a number with four digits behind the point at most, so that what is nearly
+// a whole number is not taken for it.
 func number(v float64) string {
-	text := strconv.FormatFloat(v, 'f', 2, 64)
+	text := strconv.FormatFloat(v, 'f', 4, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
@@ -97,23 +98,15 @@ func (r ExpectationResult) Value() string {
 
 // Expect holds a verdict and what was measured against what is expected. A promise that
 // is broken and not among violates, or a measure above its most, makes the whole
-// Otherwise; else a verdict that is unknown, or a measure below its least, makes it
-// UnknownWord. It is a pure function.
+// Otherwise; else a promise of which it is not known, or a measure that is below its least
+// or that there is none of, makes it UnknownWord. It is a pure function.
 func Expect(v *Verdict, m Measures, expectations []Expectation, violates []Anomaly) *Expected {
 	x := &Expected{Violates: violates, Each: []ExpectationResult{}}
-	var otherwise, unproven []string
-	for _, promise := range v.Promises {
-		if promise.Verdict == Violated && !slices.Contains(violates, promise.Name) {
-			otherwise = append(otherwise, fmt.Sprintf("the promise against %s is broken", promise.Name))
-		}
-	}
-	if v.Verdict == UnknownWord {
-		unproven = append(unproven, v.Summary)
-	}
+	otherwise, unproven := v.unexpected(violates)
 	for _, e := range expectations {
 		r := e.judge(m)
 		x.Each = append(x.Each, r)
-		switch said := fmt.Sprintf("%s is %s, and %s is expected (%s)", e.Measure, r.Value(), e.Want(), e.Why); r.Verdict {
+		switch said := r.said(); r.Verdict {
 		case Otherwise:
 			otherwise = append(otherwise, said)
 		case UnknownWord:
@@ -127,19 +120,39 @@ func Expect(v *Verdict, m Measures, expectations []Expectation, violates []Anoma
 		x.Verdict, x.Summary = UnknownWord, "it proved nothing: "+strings.Join(unproven, "; ")
 	default:
 		x.Verdict, x.Summary = AsExpected, "everything is as expected"
-		if len(violates) > 0 {
-			x.Summary += fmt.Sprintf(": %s, by a hole that is known", strings.Join(brokenBy(v, violates), ", "))
+		if broken := brokenBy(v, violates); len(broken) > 0 {
+			x.Summary += fmt.Sprintf(": %s, by a hole that is known", strings.Join(broken, ", "))
 		}
 	}
 	return x
 }
 
-// brokenBy gives the expected violations that came, in words.
+// unexpected gives what a verdict says that no scenario expects, in words: promises that are
+// broken though they are not among violates, and those of which it cannot be told.
+func (v *Verdict) unexpected(violates []Anomaly) (broken, unknown []string) {
+	for _, p := range v.Promises {
+		switch {
+		case p.Verdict == Violated && !slices.Contains(violates, p.Name):
+			broken = append(broken, fmt.Sprintf("the promise against %s is broken", p.Name))
+		case p.Verdict == UnknownWord:
+			unknown = append(unknown, string(p.Name))
+		}
+	}
+	switch {
+	case v.Verdict == UnknownWord:
+		unknown = []string{v.Summary}
+	case len(unknown) > 0: // behind a violation, which the verdict names first
+		unknown = []string{"this history does not suffice to tell: " + strings.Join(unknown, ", ")}
+	}
+	return broken, unknown
+}
+
+// brokenBy gives the broken promises that were expected, in words.
 func brokenBy(v *Verdict, violates []Anomaly) []string {
 	var broken []string
-	for _, a := range violates {
-		if part := v.Anomalies[a]; part != nil && part.Count > 0 {
-			broken = append(broken, fmt.Sprintf("%d × %s", part.Count, a))
+	for _, p := range v.Promises {
+		if p.Verdict == Violated && slices.Contains(violates, p.Name) {
+			broken = append(broken, fmt.Sprintf("%d × %s", v.Anomalies[p.Name].Count, p.Name))
 		}
 	}
 	return broken
@@ -149,14 +162,25 @@ func brokenBy(v *Verdict, violates []Anomaly) []string {
 func (e Expectation) judge(m Measures) ExpectationResult {
 	r := ExpectationResult{Expectation: e, Verdict: AsExpected}
 	value, is := m.Value(e.Measure)
-	if is {
-		r.Got = &value
+	if !is {
+		r.Verdict = UnknownWord
+		return r
 	}
+	r.Got = &value
 	switch {
-	case e.Most != nil && is && value > *e.Most:
+	case e.Most != nil && value > *e.Most:
 		r.Verdict = Otherwise
-	case !is, e.Least != nil && value < *e.Least:
+	case e.Least != nil && value < *e.Least:
 		r.Verdict = UnknownWord
 	}
 	return r
+}
+
+// said gives the result in words.
+func (r ExpectationResult) said() string {
+	text := fmt.Sprintf("%s is %s, and %s is expected", r.Measure, r.Value(), r.Want())
+	if r.Why != "" {
+		text += " (" + r.Why + ")"
+	}
+	return text
 }

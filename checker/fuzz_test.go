@@ -1,4 +1,5 @@
-// This file holds the fuzz target: whatever lines a history has, it gets a verdict.
+// This file holds the fuzz target: whatever lines a history has, it gets a verdict, and
+// can be measured.
 
 package checker_test
 
@@ -78,7 +79,7 @@ func (b *bytesReader) line() histories.Line {
 		return &histories.Producer{Name: b.process(), Time: b.number(), Clock: b.of("", "x"), Client: b.of("", "franz-go"),
 			Properties: b.properties(), AttemptsVisible: b.flag(), Fresh: b.flag()}
 	case 1:
-		return &histories.Consumer{Name: b.process(), Time: b.number(), Clock: b.of("", "x")}
+		return &histories.Consumer{Name: b.process(), Time: b.number(), Clock: b.of("", "x"), Continues: b.of("", "c", "p")}
 	case 2:
 		return &histories.ConsumerClose{Name: b.process(), Time: b.number()}
 	case 3, 4:
@@ -88,9 +89,7 @@ func (b *bytesReader) line() histories.Line {
 			Error: b.of("", "", "REQUEST_TIMED_OUT", "MESSAGE_TOO_LARGE", "NO_SUCH"), ClientError: b.of("", "", "MaxBuffered"),
 			Closed: b.flag(), Stated: b.outcome()}
 	case 7:
-		return &histories.Attempt{Process: b.process(), Time: b.number(), End: b.number(), Topic: b.of("t", "u"), Partition: b.small(),
-			Sends:  []histories.Range{{First: b.number(), Last: b.number()}},
-			Answer: b.of("", "NONE", "NOT_ENOUGH_REPLICAS", "NO_SUCH"), Offset: b.number(), Unnamed: b.number()}
+		return b.attempt()
 	case 8, 9:
 		return b.poll()
 	case 10:
@@ -109,7 +108,28 @@ func (b *bytesReader) line() histories.Line {
 			LogStart: b.number(), HighWatermark: b.number(), LogEnd: b.number(), Position: b.number(),
 			SecondHighWatermark: b.number(), SecondLogEnd: b.number(), Error: b.of("", "", "", "gone")}
 	}
-	switch b.next() % 4 {
+	return b.rareLine()
+}
+
+func (b *bytesReader) attempt() *histories.Attempt {
+	return &histories.Attempt{Process: b.process(), Time: b.number(), End: b.number(), Topic: b.of("t", "u"), Partition: b.small(),
+		Sends:  []histories.Range{{First: b.number(), Last: b.number()}},
+		Answer: b.of("", "NONE", "NOT_ENOUGH_REPLICAS", "NO_SUCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", "MESSAGE_TOO_LARGE"),
+		Offset: b.number(), Unnamed: b.number(), Broker: b.small(), ProducerID: b.number(), Epoch: int16(b.small()),
+		Sequence: int32(b.number()), Reached: b.flag(), BrokerAnswer: b.of("", "", "NONE"), BrokerOffset: b.number(),
+		Fault: b.of("", "", "replay#1", "refuse#1"), Bytes: b.number(), Uncompressed: b.number()}
+}
+
+// rareLine makes a line of a kind of which a history has few.
+func (b *bytesReader) rareLine() histories.Line {
+	switch b.next() % 7 {
+	case 4:
+		return &histories.ProducerRefused{Name: b.process(), Time: b.number()}
+	case 5:
+		return &histories.Commit{OperationID: b.operation(), Time: b.number(),
+			Offsets: []histories.PartitionPosition{{Partition: b.partition(), Position: b.number()}}}
+	case 6:
+		return &histories.CommitReturn{OperationID: b.operation(), Time: b.number(), Error: b.of("", "NOT_COORDINATOR")}
 	case 0:
 		return &histories.ClusterEvent{Time: b.number(), What: b.of(histories.ClusterWhole, histories.ClusterNotWhole, "anything")}
 	case 1:
@@ -164,8 +184,18 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 15, 14, 1, 1, 1})
 	f.Add([]byte{1, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 16, 14, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v := check(t, (&bytesReader{data}).history())
+		h := (&bytesReader{data}).history()
+		v := check(t, h)
 		wellFormed(t, v)
+		m, err := checker.Measure(t.Context(), h, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range m {
+			if got, known := m.Value(name); !known || got != value || math.IsNaN(value) || math.IsInf(value, 0) {
+				t.Errorf("%s is %v, and %v (known %v) by its name", name, value, got, known)
+			}
+		}
 	})
 }
 

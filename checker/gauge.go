@@ -1,318 +1,278 @@
-// This file holds the pass over a history that measures it.
+// This file holds the pass over a history that measures it: the state that the judges
+// have, and beside it what measures alone are made of.
 
 package checker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ackproof/ackproof/histories"
 )
 
 // gauge gathers what the measures are made of.
 type gauge struct {
-	header *histories.Header
-	// sessions by name; those of fresh producers are nil.
-	sessions  map[string]*gauged
-	all       *gauged // what all of them did together
-	events    map[string]*gaugedEvent
-	batches   map[batchName]*gaugedBatch
-	next      map[producerName]int32 // the next sequence number that a log takes
-	refusals  map[string][]refusedBatch
-	given     map[string]map[histories.Partition]map[int64]bool // to consumers, by session
-	continues map[string]string
-	resent    map[string]bool // events that the application sent again
-	placed    map[histories.Partition]int64
-	murmur    [2]int64 // acknowledged events with a key: that agree, and all
+	*state
+	// journeys stand beside state.sends, gauged beside state.sessions: nil there is one
+	// that no line was met of.
+	journeys []journey
+	gauged   []*gauged
+	all      *gauged // what the sessions did together, those of fresh producers aside
+	// identities number the producer ids and epochs that batches bore.
+	identities map[producerIdentity]uint32
+	streams    map[streamName]*stream
+	// continues is the session that a consumer's session continues.
+	continues map[uint32]uint32
 }
+
+// journey is what is known of one send beside the state.
+type journey struct {
+	attempts  uint32
+	identity  uint32 // of the producer, in its last attempt
+	refusal   uint32 // the last batch that carried it and was too large, in gauged.refusals, + 1
+	partition int32  // of its last attempt
+	// completed: the library said how it ended.
+	completed, twoIdentities, twoPartitions bool
+}
+
+// measureKey is a measure, and the error that it is about.
+type measureKey struct{ name, code string }
 
 // gauged is what one session did, or all of them.
 type gauged struct {
-	name  string
-	sends []gaugedSend // by operation number; only of a session
-	// counts by the name of their measure.
-	counts map[string]float64
-	// The first invocation, the last one, the first completion of its own, the last one.
-	firstInvoked, lastInvoked, lastAcknowledged int64
-	longestInvoked, longestAcknowledged         int64
-	// sums of what is averaged.
-	latency, answered, records, batches, bytes, uncompressed float64
+	counts map[measureKey]int64
+	// consumes, produces: it is the one or the other.
+	consumes, produces bool
+	pace               pace
+	// sums of what is averaged, each with what it is divided by.
+	latency, answered    float64
+	records, batches     float64
+	bytes, sizedBatches  float64
+	sizedRecords         float64
+	uncompressed, packed float64
+	murmur, keyed        float64
+	// refusals are the batches that were refused as too large.
+	refusals []tooLargeBatch
+	// given are the offsets of the records that a consumer was given, by log.
+	given map[int32]*offsetSet
 }
 
-// gaugedSend is one send.
-type gaugedSend struct {
-	event     string
-	key       string
-	topic     string
-	attempts  int32
-	producer  int64
-	epoch     int16
-	partition int32
-	returned  bool
-	closed    bool
-	twoEpochs bool
-	twoPlaces bool
-	resend    bool
-	attempted bool
+// pace is when a session did something, and how long it did not. Times are never before the
+// first one.
+type pace struct {
+	firstInvoked, lastInvoked, lastReported, lastCompleted int64
+	reported                                               int64 // successes
+	longestUninvoked, longestUnreported                    int64
 }
 
-// gaugedEvent is an event in the final log.
-type gaugedEvent struct {
-	copies        int64
-	partition     histories.Partition
-	twoPartitions bool
+// producerIdentity is what a broker knows a producer by.
+type producerIdentity struct {
+	id    int64
+	epoch int16
 }
 
-// batchName names a batch of an idempotent producer.
-type batchName struct {
-	producerName
-	sequence int32
+// tooLargeBatch is a batch that was refused as too large.
+type tooLargeBatch struct {
+	records int64
+	split   bool
 }
 
-// producerName names a producer's sequence in a partition.
-type producerName struct {
-	id        int64
-	epoch     int16
-	partition histories.Partition
+func newGauge(header *histories.Header, options Options) *gauge {
+	return &gauge{state: newState(header, options), all: newGauged(), identities: make(map[producerIdentity]uint32),
+		streams: make(map[streamName]*stream), continues: make(map[uint32]uint32)}
 }
 
-// gaugedBatch is a batch that a broker has answered with an offset.
-type gaugedBatch struct {
-	offset int64
-	broker int32
+func newGauged() *gauged {
+	return &gauged{counts: make(map[measureKey]int64), given: make(map[int32]*offsetSet),
+		pace: pace{firstInvoked: never, lastInvoked: never, lastReported: never, lastCompleted: never}}
 }
 
-// refusedBatch is a batch that was refused as too large.
-type refusedBatch struct {
-	sends []histories.Range
-	split bool
-}
-
-func newGauge(header *histories.Header) *gauge {
-	return &gauge{header: header, sessions: make(map[string]*gauged), all: newGauged(""),
-		events: make(map[string]*gaugedEvent), batches: make(map[batchName]*gaugedBatch), next: make(map[producerName]int32),
-		refusals: make(map[string][]refusedBatch), given: make(map[string]map[histories.Partition]map[int64]bool),
-		continues: make(map[string]string), resent: make(map[string]bool), placed: make(map[histories.Partition]int64)}
-}
-
-func newGauged(name string) *gauged {
-	return &gauged{name: name, counts: make(map[string]float64), firstInvoked: never, lastInvoked: never, lastAcknowledged: never}
-}
-
-// read reads the whole history; one that is cut up to its cut.
-func (g *gauge) read(ctx context.Context, h histories.History) error {
-	for entry, err := range h.Lines(ctx) {
-		var cut *histories.CutError
-		if errors.As(err, &cut) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		g.take(entry.Line)
+// measure reads the whole history, one that is cut up to its cut, and gives the numbers.
+func (g *gauge) measure(ctx context.Context, h histories.History) (Measures, error) {
+	if err := g.read(ctx, h, g.look); err != nil {
+		return nil, err
 	}
-	return ctx.Err()
+	if err := g.configure(); err != nil {
+		return nil, err
+	}
+	g.settle()
+	g.sumSends()
+	g.sumEvents()
+	g.sumStreams()
+	return g.numbers(), nil
 }
 
-func (g *gauge) take(line histories.Line) {
+// look takes one line, the state first.
+func (g *gauge) look(line histories.Line) {
+	sends := len(g.sends)
+	g.take(line)
 	switch l := line.(type) {
 	case *histories.Producer:
-		if l.Fresh {
-			g.sessions[l.Name] = nil
-		} else {
-			g.of(l.Name)
-		}
+		_, x := g.of(l.Name)
+		x.produces = true
 	case *histories.ProducerRefused:
-		g.all.counts["refused-producers"]++
+		g.all.add("refused-producers", 1)
 	case *histories.Consumer:
-		g.continues[l.Name] = l.Continues
+		g.lookConsumer(l)
 	case *histories.Send:
-		g.takeSend(l)
+		if len(g.sends) > sends { // one that is malformed is none
+			g.lookSend(l)
+		}
 	case *histories.SendReturn:
-		g.takeReturn(l)
+		g.lookReturn(l)
 	case *histories.Attempt:
-		g.takeAttempt(l)
+		g.lookAttempt(l)
 	case *histories.PollReturn:
-		g.takePoll(l)
+		g.lookPoll(l)
 	case *histories.CommitReturn:
 		if l.Error == "" && l.ClientError == "" {
-			g.count(g.of(l.Process), "commits")
-		}
-	case *histories.FinalRecords:
-		if l.Isolation == histories.ReadUncommitted {
-			g.takeFinal(l)
+			process, x := g.of(l.Process)
+			x.consumes = true
+			g.count(process, "commits", 1)
 		}
 	}
 }
 
-// of gives a session; nil: a fresh producer's, which is left out.
-func (g *gauge) of(name string) *gauged {
-	x, known := g.sessions[name]
-	if !known {
-		x = newGauged(name)
-		g.sessions[name] = x
+// of gives what is gathered of a session.
+func (g *gauge) of(name string) (process uint32, x *gauged) {
+	process, _ = g.session(name)
+	for len(g.gauged) <= int(process) {
+		g.gauged = append(g.gauged, nil)
 	}
-	return x
+	if g.gauged[process] == nil {
+		g.gauged[process] = newGauged()
+	}
+	return process, g.gauged[process]
 }
 
-// count counts one for a session and for all of them.
-func (g *gauge) count(x *gauged, names ...string) {
-	if x == nil {
+// fresh says whether a session only asked whether the cluster serves again.
+func (g *gauge) fresh(process uint32) bool {
+	producer := g.sessions[process].producer
+	return producer != nil && producer.Fresh
+}
+
+// each calls f with what is gathered of a session and of all of them. Of a fresh
+// producer's nothing is gathered.
+func (g *gauge) each(process uint32, f func(*gauged)) {
+	if !g.fresh(process) {
+		f(g.gauged[process])
+		f(g.all)
+	}
+}
+
+// count counts for a session and for all of them.
+func (g *gauge) count(process uint32, name string, n int64) {
+	g.each(process, func(x *gauged) { x.add(name, n) })
+}
+
+// countCoded counts a measure that is about an error, or about the answer that is none.
+func (g *gauge) countCoded(process uint32, name, code string) {
+	g.each(process, func(x *gauged) {
+		x.add(name, 1)
+		x.counts[measureKey{name, code}]++
+	})
+}
+
+func (x *gauged) add(name string, n int64) {
+	if n != 0 {
+		x.counts[measureKey{name: name}] += n
+	}
+}
+
+func (g *gauge) lookConsumer(l *histories.Consumer) {
+	process, x := g.of(l.Name)
+	x.consumes = true
+	if l.Continues != "" {
+		g.continues[process], _ = g.session(l.Continues)
+	}
+}
+
+func (g *gauge) lookSend(l *histories.Send) {
+	process, x := g.of(l.Process)
+	x.produces = true
+	g.journeys = append(g.journeys, journey{})
+	g.each(process, func(x *gauged) { x.pace.invoke(l.Time) })
+}
+
+func (p *pace) invoke(at int64) {
+	if p.firstInvoked == never {
+		*p = pace{firstInvoked: at, lastInvoked: at, lastReported: at, lastCompleted: at}
+	}
+	p.longestUninvoked = max(p.longestUninvoked, at-p.lastInvoked)
+	p.lastInvoked = max(p.lastInvoked, at)
+}
+
+// complete takes the first completion of a send.
+func (p *pace) complete(at int64, success bool) {
+	if success {
+		p.reported++
+		p.longestUnreported = max(p.longestUnreported, at-p.lastReported)
+		p.lastReported = max(p.lastReported, at)
+	}
+	p.lastCompleted = max(p.lastCompleted, at)
+}
+
+func (g *gauge) lookReturn(l *histories.SendReturn) {
+	process, _ := g.of(l.Process)
+	index, found := g.sessions[process].find(l.Number)
+	if !found || l.Closed || g.journeys[index].completed {
 		return
 	}
-	for _, name := range names {
-		x.counts[name]++
-		g.all.counts[name]++
-	}
-}
-
-// most bounds the operation numbers that are believed: a line that claims more than the
-// history can hold would take all memory.
-const mostSends = 1 << 28
-
-// send gives a send by its number; nil: left out, or not there.
-func (x *gauged) send(number int64) *gaugedSend {
-	if x == nil || number < 0 || number >= int64(len(x.sends)) {
-		return nil
-	}
-	return &x.sends[number]
-}
-
-func (g *gauge) takeSend(l *histories.Send) {
-	x := g.of(l.Process)
-	if x == nil || l.Number != int64(len(x.sends)) || l.Number >= mostSends {
-		return // numbers count from 0 without gaps; what does not is found by the checker
-	}
-	x.sends = append(x.sends, gaugedSend{event: l.Event, key: l.OrderingKey, topic: l.Topic, resend: l.ResendOf != nil,
-		partition: histories.Unknown, producer: histories.Unknown, epoch: histories.Unknown})
-	g.count(x, "invoked")
-	if l.ResendOf != nil {
-		g.resent[l.Event] = true
-	}
-	for _, y := range []*gauged{x, g.all} {
-		if y.firstInvoked == never {
-			y.firstInvoked, y.lastAcknowledged = l.Time, l.Time
-		} else {
-			y.longestInvoked = max(y.longestInvoked, l.Time-y.lastInvoked)
-		}
-		y.lastInvoked = l.Time
-	}
-}
-
-func (g *gauge) takeReturn(l *histories.SendReturn) {
-	x := g.of(l.Process)
-	s := x.send(l.Number)
-	if s == nil || s.returned {
-		return
-	}
-	if l.Closed {
-		s.closed = true
-		return
-	}
-	s.returned = true
+	g.journeys[index].completed = true
+	failed := l.Error + l.ClientError
 	switch {
-	case l.Error != "":
-		g.count(x, "errors", "errors:"+l.Error)
-		return
-	case l.ClientError != "":
-		g.count(x, "errors", "errors:"+l.ClientError)
-		return
+	case failed != "":
+		g.countCoded(process, "errors", failed)
+	case l.Offset < 0:
+		g.count(process, "acknowledged-without-an-offset", 1)
 	}
-	g.count(x, "acknowledged")
-	for _, y := range []*gauged{x, g.all} {
-		y.longestAcknowledged = max(y.longestAcknowledged, l.Time-y.lastAcknowledged)
-		y.lastAcknowledged = max(y.lastAcknowledged, l.Time)
-	}
-	g.agree(s, l.Partition)
+	g.each(process, func(x *gauged) { x.pace.complete(l.Time, failed == "") })
 }
 
-// agree counts whether an acknowledged event lies where its key puts it.
-func (g *gauge) agree(s *gaugedSend, partition int32) {
-	if s.key == "" || partition < 0 {
-		return
-	}
-	for _, t := range g.header.Topics {
-		if t.Name == s.topic && t.Partitions > 0 {
-			g.murmur[1]++
-			if murmur2(s.key)&0x7fffffff%uint32(t.Partitions) == uint32(partition) {
-				g.murmur[0]++
-			}
-		}
-	}
-}
-
-// murmur2 is the hash by which Kafka's clients choose the partition of a key
-// (org.apache.kafka.common.utils.Utils.murmur2; Austin Appleby's MurmurHash2 with a seed of
-// Kafka's own).
-func murmur2(key string) uint32 {
-	const m, r, seed = 0x5bd1e995, 24, 0x9747b28c
-	h := uint32(seed) ^ uint32(len(key))
-	i := 0
-	for ; i+4 <= len(key); i += 4 {
-		k := uint32(key[i]) | uint32(key[i+1])<<8 | uint32(key[i+2])<<16 | uint32(key[i+3])<<24
-		k *= m
-		k ^= k >> r
-		k *= m
-		h = h*m ^ k
-	}
-	for rest := len(key) - i; rest > 0; rest-- {
-		h ^= uint32(key[i+rest-1]) << (8 * (rest - 1))
-		if rest == 1 {
-			h *= m
-		}
-	}
-	h ^= h >> 13
-	h *= m
-	return h ^ h>>15
-}
-
-func (g *gauge) takePoll(l *histories.PollReturn) {
-	x := g.of(l.Process)
+func (g *gauge) lookPoll(l *histories.PollReturn) {
+	process, x := g.of(l.Process)
+	x.consumes = true
 	for _, records := range l.Records {
-		own := g.given[l.Process]
-		if own == nil {
-			own = make(map[histories.Partition]map[int64]bool)
-			g.given[l.Process] = own
-		}
-		if own[records.Partition] == nil {
-			own[records.Partition] = make(map[int64]bool)
+		log := g.log(records.Partition)
+		redelivered := int64(0)
+		if x.given[log] == nil {
+			x.given[log] = &offsetSet{}
 		}
 		for _, r := range records.Records {
-			g.count(x, "polled")
-			own[records.Partition][r.Offset] = true
-			if g.givenBefore(l.Process, records.Partition, r.Offset) {
-				g.count(x, "redelivered")
+			x.given[log].add(r.Offset)
+			if g.givenBefore(process, log, r.Offset) {
+				redelivered++
 			}
 		}
+		g.count(process, "polled", int64(len(records.Records)))
+		g.count(process, "redelivered", redelivered)
 	}
 }
 
 // givenBefore says whether a session that this one continues was given the record.
-func (g *gauge) givenBefore(session string, p histories.Partition, offset int64) bool {
-	for hops := 0; hops <= len(g.continues); hops++ { // a ring of them ends
-		session = g.continues[session]
-		if session == "" {
+func (g *gauge) givenBefore(process uint32, log int32, offset int64) bool {
+	for range len(g.continues) { // so that a ring of them ends
+		earlier, some := g.continues[process]
+		if !some {
 			return false
 		}
-		if g.given[session][p][offset] {
+		process = earlier
+		if int(process) < len(g.gauged) && g.gauged[process] != nil && g.gauged[process].given[log].has(offset) {
 			return true
 		}
 	}
 	return false
 }
 
-func (g *gauge) takeFinal(l *histories.FinalRecords) {
-	for _, r := range l.Records.Records {
-		if r.Event == "" {
-			continue
-		}
-		e := g.events[r.Event]
-		if e == nil {
-			e = &gaugedEvent{partition: l.Partition}
-			g.events[r.Event] = e
-		}
-		e.copies++
-		e.twoPartitions = e.twoPartitions || e.partition != l.Partition
-		g.placed[l.Partition]++
+// offsetSet is a set of offsets, which mostly follow one another. A nil one is empty.
+type offsetSet struct{ words map[int64]uint64 }
+
+func (s *offsetSet) add(offset int64) {
+	if s.words == nil {
+		s.words = make(map[int64]uint64)
 	}
+	s.words[offset>>6] |= 1 << (offset & 63)
+}
+
+func (s *offsetSet) has(offset int64) bool {
+	return s != nil && s.words[offset>>6]&(1<<(offset&63)) != 0
 }

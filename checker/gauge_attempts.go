@@ -1,260 +1,268 @@
-// This file holds what is measured of attempts, and the numbers that are made of all that
-// was gathered.
+// This file holds what is measured of attempts: of each by itself, and of the sequence
+// numbers of an idempotent producer's batches.
 
 package checker
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/ackproof/ackproof/histories"
 )
 
-// replayFault begins the ids of the faults whose attempts are no client's.
-const replayFault = "replay#"
+const (
+	// replayFault begins the ids of the faults that send attempts of their own.
+	replayFault = "replay#"
+	// noError is the name of the answer that is no error.
+	noError = "NONE"
+	// outOfOrder is what a broker says of a batch that skips a sequence number.
+	outOfOrder = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+	// mostRecords bounds what a range of sends is believed to hold.
+	mostRecords = 1 << 31
+)
 
-// noError is the name of the answer that is no error.
-const noError = "NONE"
-
-func (g *gauge) takeAttempt(l *histories.Attempt) {
-	x := g.of(l.Process)
-	if x == nil {
+func (g *gauge) lookAttempt(l *histories.Attempt) {
+	process, x := g.of(l.Process)
+	if g.fresh(process) {
 		return
 	}
+	x.produces = true
 	answer, offset, said := brokersAnswer(l)
 	replayed := strings.HasPrefix(l.Fault, replayFault)
-	if l.ProducerID >= 0 {
-		g.takeBatch(x, l, answer, offset, replayed)
+	if l.ProducerID >= 0 && l.Sequence >= 0 {
+		g.lookSequence(process, l, batchAnswer{answer, offset, said}, replayed)
 	}
 	if replayed {
+		if l.Answer != "" {
+			g.all.add("replayed-answers", 1)
+			g.all.counts[measureKey{"replayed-answers", l.Answer}]++
+		}
 		return
 	}
-	g.count(x, "attempts")
+	g.count(process, "attempts", 1)
 	if l.Answer == "" {
-		g.count(x, "unanswered-attempts")
+		g.count(process, "unanswered-attempts", 1)
 	} else {
-		g.count(x, "answers", "answers:"+l.Answer)
+		g.countCoded(process, "answers", l.Answer)
 	}
 	if said {
-		g.count(x, "broker-answers", "broker-answers:"+answer)
+		g.countCoded(process, "broker-answers", answer)
 	}
-	for _, y := range []*gauged{x, g.all} {
-		if l.Answer != "" {
-			y.latency += float64(l.End - l.Time)
-			y.answered++
-		}
-		y.batches++
-		y.bytes += float64(l.Bytes)
-		y.uncompressed += float64(l.Uncompressed)
+	records := recordsOf(l)
+	g.each(process, func(x *gauged) { x.sum(l, records) })
+	g.lookCarried(process, x, l, records)
+}
+
+// sum takes what is averaged.
+func (x *gauged) sum(l *histories.Attempt, records int64) {
+	if l.Answer != "" {
+		x.latency += float64(l.End - l.Time)
+		x.answered++
 	}
-	records := g.takeSends(x, l)
-	x.records += records
-	g.all.records += records
-	g.takeRefusal(x, l, records)
+	x.records += float64(records)
+	x.batches++
+	if l.Bytes > 0 {
+		x.bytes += float64(l.Bytes)
+		x.sizedBatches++
+		x.sizedRecords += float64(records)
+	}
+	if l.Bytes > 0 && l.Uncompressed > 0 {
+		x.packed += float64(l.Bytes)
+		x.uncompressed += float64(l.Uncompressed)
+	}
 }
 
 // brokersAnswer gives what the broker itself answered; said is false where it is not known
-// to have answered.
+// to have answered. What a fault made up while nothing reached the broker is none.
 func brokersAnswer(l *histories.Attempt) (answer string, offset int64, said bool) {
 	if l.BrokerAnswer != "" {
 		return l.BrokerAnswer, l.BrokerOffset, true
 	}
-	made := l.Fault != "" && !strings.HasPrefix(l.Fault, replayFault) && !l.Reached
-	return l.Answer, l.Offset, l.Answer != "" && l.Reached && !made
-}
-
-// takeBatch looks at the sequence number of a batch.
-func (g *gauge) takeBatch(x *gauged, l *histories.Attempt, answer string, offset int64, replayed bool) {
-	producer := producerName{l.ProducerID, l.Epoch, histories.Partition{Topic: l.Topic, Partition: l.Partition}}
-	name := batchName{producer, l.Sequence}
-	if answer != noError {
-		switch {
-		case replayed:
-			g.all.counts["replayed-refused"]++
-		case answer == "OUT_OF_ORDER_SEQUENCE_NUMBER" && l.Sequence > g.next[producer]:
-			g.count(x, "gap-refused")
-		}
-		return
-	}
-	known := g.batches[name]
-	switch {
-	case known != nil && replayed && known.offset == offset:
-		g.all.counts["replayed-recognised"]++
-	case known != nil && known.offset == offset:
-		g.count(x, "recognised-retries")
-		if known.broker != l.Broker {
-			g.count(x, "recognised-elsewhere")
-		}
-	case known == nil:
-		g.batches[name] = &gaugedBatch{offset: offset, broker: l.Broker}
-		if next, some := g.next[producer]; some && l.Sequence > next {
-			g.count(x, "gap-accepted")
-		}
-		g.next[producer] = max(g.next[producer], l.Sequence+int32(recordsOf(l)))
-	}
+	return l.Answer, l.Offset, l.Answer != "" && l.Reached
 }
 
 func recordsOf(l *histories.Attempt) int64 {
-	n := l.Unnamed
+	n := min(max(l.Unnamed, 0), mostRecords)
 	for _, r := range l.Sends {
-		n += r.Last - r.First + 1
+		if r.First >= 0 && r.Last >= r.First {
+			n += min(r.Last-r.First+1, mostRecords)
+		}
 	}
 	return n
 }
 
-// takeSends looks at each send that an attempt carries, and gives the number of records.
-func (g *gauge) takeSends(x *gauged, l *histories.Attempt) (records float64) {
-	for _, r := range l.Sends {
-		for number := max(r.First, 0); number <= r.Last && number < int64(len(x.sends)); number++ {
-			s := &x.sends[number]
-			s.attempts++
-			if s.attempted {
-				s.twoEpochs = s.twoEpochs || s.producer != l.ProducerID || s.epoch != l.Epoch
-				s.twoPlaces = s.twoPlaces || s.partition != l.Partition
-			}
-			s.attempted, s.producer, s.epoch, s.partition = true, l.ProducerID, l.Epoch, l.Partition
-		}
+// lookCarried looks at each send that an attempt carries. A batch that was refused as too
+// large counts as split with the first smaller one that carries a part of it.
+func (g *gauge) lookCarried(process uint32, x *gauged, l *histories.Attempt, records int64) {
+	as := producerIdentity{l.ProducerID, l.Epoch}
+	identity, known := g.identities[as]
+	if !known {
+		identity = uint32(len(g.identities))
+		g.identities[as] = identity
 	}
-	return float64(recordsOf(l))
-}
-
-// takeRefusal remembers a batch that was refused as too large, and finds that it was split.
-func (g *gauge) takeRefusal(x *gauged, l *histories.Attempt, records float64) {
-	for i := range g.refusals[l.Process] {
-		r := &g.refusals[l.Process][i]
-		if r.split || len(l.Sends) == 0 || records >= float64(recordsOf(&histories.Attempt{Sends: r.sends})) {
-			continue
+	refused := uint32(0)
+	if l.Answer == "MESSAGE_TOO_LARGE" || l.Answer == "RECORD_LIST_TOO_LARGE" {
+		x.refusals = append(x.refusals, tooLargeBatch{records: records})
+		refused = uint32(len(x.refusals))
+	}
+	for index := range g.sessions[process].within(l.Sends) {
+		j := &g.journeys[index]
+		if j.attempts > 0 {
+			j.twoIdentities = j.twoIdentities || j.identity != identity
+			j.twoPartitions = j.twoPartitions || j.partition != l.Partition
 		}
-		for _, part := range r.sends {
-			if l.Sends[0].First >= part.First && l.Sends[0].First <= part.Last {
-				r.split = true
-				g.count(x, "split-batches")
-				break
+		j.attempts++
+		j.identity, j.partition = identity, l.Partition
+		if j.refusal > 0 {
+			if b := &x.refusals[j.refusal-1]; records < b.records && !b.split {
+				b.split = true
+				g.count(process, "split-batches", 1)
 			}
 		}
-	}
-	const most = 10_000
-	if (l.Answer == "MESSAGE_TOO_LARGE" || l.Answer == "RECORD_LIST_TOO_LARGE") && len(g.refusals[l.Process]) < most {
-		g.refusals[l.Process] = append(g.refusals[l.Process], refusedBatch{sends: l.Sends})
+		if refused > 0 {
+			j.refusal = refused
+		}
 	}
 }
 
-// measures makes the numbers.
-func (g *gauge) measures() Measures {
-	for _, x := range g.sessions {
-		if x != nil {
-			g.sumSends(x)
-		}
-	}
-	m := make(Measures)
-	g.all.put(m, "")
-	for name, x := range g.sessions {
-		if x != nil {
-			x.put(m, "{"+name+"}")
-		}
-	}
-	g.putPlaces(m)
-	return m
+// streamName names what sequence numbers count in.
+type streamName struct {
+	producerIdentity
+	log int32
 }
 
-// sumSends counts what is known of each send once the history is read.
-func (g *gauge) sumSends(x *gauged) {
-	for i := range x.sends {
-		s := &x.sends[i]
-		if !s.returned {
-			g.count(x, "unanswered-sends")
+// stream is what went over the wire under one row of sequence numbers.
+type stream struct {
+	process uint32
+	// written are the batches that a broker said are written, by their sequence number;
+	// open the attempts of which nobody knows whether they are; refused those that were
+	// refused as out of order.
+	written []sequenced
+	open    []sequenced
+	refused []sequenced
+}
+
+// sequenced is a batch with its sequence numbers.
+type sequenced struct {
+	first, behind int64 // its first sequence number, and the one behind its last
+	sent          int64 // the time of the earliest attempt that this is known of
+	offset        int64
+	broker        int32
+}
+
+// batchAnswer is what a broker answered.
+type batchAnswer struct {
+	name   string
+	offset int64
+	said   bool
+}
+
+// lookSequence looks at the sequence number of a batch, and at what a broker said of it.
+func (g *gauge) lookSequence(process uint32, l *histories.Attempt, a batchAnswer, replayed bool) {
+	name := streamName{producerIdentity{l.ProducerID, l.Epoch}, g.log(histories.Partition{Topic: l.Topic, Partition: l.Partition})}
+	s := g.streams[name]
+	if s == nil {
+		s = &stream{process: process}
+		g.streams[name] = s
+	}
+	batch := sequenced{int64(l.Sequence), int64(l.Sequence) + max(recordsOf(l), 1), l.Time, a.offset, l.Broker}
+	switch {
+	case a.said && a.name == noError && replayed:
+		if i, known := s.find(batch.first); known && a.offset >= 0 && s.written[i].offset == a.offset {
+			g.all.add("replayed-recognised", 1)
 		}
-		if s.attempts > 1 {
-			g.count(x, "retried-sends")
-		}
-		for _, y := range []*gauged{x, g.all} {
-			y.counts["most-attempts-of-a-send"] = max(y.counts["most-attempts-of-a-send"], float64(s.attempts))
-		}
-		if s.twoEpochs {
-			g.count(x, "sends-under-two-epochs")
-		}
-		if s.twoPlaces {
-			g.count(x, "sends-to-two-partitions")
-		}
-		e := g.events[s.event]
-		if e == nil {
-			g.count(x, "absent")
-			continue
-		}
-		if s.resend {
-			continue // counted with the first send of the event
-		}
-		x.counts["in-log"] += float64(e.copies)
-		g.all.counts["in-log"] += float64(e.copies)
-		if g.resent[s.event] {
-			continue // its copies are the application's
-		}
-		x.counts["copies"] += float64(e.copies - 1)
-		g.all.counts["copies"] += float64(e.copies - 1)
+	case a.said && replayed:
+		g.all.add("replayed-refused", 1)
+	case replayed:
+	case a.said && a.name == noError:
+		g.lookWritten(process, s, batch)
+	case a.said && a.name == outOfOrder:
+		s.refused = append(s.refused, batch)
+	case a.said && appendedBy(&histories.Attempt{Answer: a.name}, "all").Refused > 0:
+	case l.Reached:
+		s.open = append(s.open, batch)
 	}
 }
 
-const (
-	nanosecondsInAMillisecond = 1e6
-	nanosecondsInASecond      = 1e9
-)
-
-// put puts the numbers of a session, or of all, under their names with the suffix.
-func (x *gauged) put(m Measures, suffix string) {
-	for name, n := range x.counts {
-		m[name+suffix] = n
+// lookWritten takes a batch that a broker said is written.
+func (g *gauge) lookWritten(process uint32, s *stream, batch sequenced) {
+	i, known := s.find(batch.first)
+	if !known {
+		s.written = slices.Insert(s.written, i, batch)
+		return
 	}
-	put := func(name string, value, by float64) {
-		if by > 0 {
-			m[name+suffix] = value / by
+	before := &s.written[i]
+	if batch.offset >= 0 && before.offset == batch.offset {
+		before.sent = min(before.sent, batch.sent)
+		g.count(process, "recognised-retries", 1)
+		if before.broker != batch.broker {
+			g.count(process, "recognised-elsewhere", 1)
 		}
 	}
-	if x.firstInvoked != never && x.lastAcknowledged > x.firstInvoked {
-		put("events-per-second", x.counts["acknowledged"], float64(x.lastAcknowledged-x.firstInvoked)/nanosecondsInASecond)
-	}
-	put("mean-request-latency-ms", x.latency/nanosecondsInAMillisecond, x.answered)
-	put("mean-batch-records", x.records, x.batches)
-	put("mean-batch-bytes", x.bytes, x.batches)
-	put("compression-ratio", x.uncompressed, x.bytes)
-	put("longest-time-without-an-acknowledgement-ms", float64(x.longestAcknowledged), nanosecondsInAMillisecond)
-	put("longest-time-without-an-invocation-ms", float64(x.longestInvoked), nanosecondsInAMillisecond)
 }
 
-// putPlaces puts what is known of places.
-func (g *gauge) putPlaces(m Measures) {
-	total, most := int64(0), int64(0)
-	for p, n := range g.placed {
-		m[fmt.Sprintf("in-partition{%s/%d}", p.Topic, p.Partition)] = float64(n)
-		total, most = total+n, max(most, n)
+// find gives the place of the batch with a first sequence number among those that are
+// written, or where it belongs.
+func (s *stream) find(first int64) (int, bool) {
+	if n := len(s.written); n > 0 && s.written[n-1].first < first {
+		return n, false // as nearly always
 	}
-	if total > 0 {
-		m["largest-partition-share"] = float64(most) / float64(total)
+	return slices.BinarySearchFunc(s.written, first, func(b sequenced, first int64) int { return cmp.Compare(b.first, first) })
+}
+
+// holding gives the batch that is written and holds a sequence number; nil: there is none.
+func (s *stream) holding(number int64) *sequenced {
+	i, exact := s.find(number)
+	if !exact {
+		i--
 	}
-	if g.murmur[1] > 0 {
-		m["murmur2-agreements"] = float64(g.murmur[0]) / float64(g.murmur[1])
+	if i < 0 || s.written[i].behind <= number {
+		return nil
 	}
-	type keyOf struct{ process, key string }
-	homes := make(map[keyOf]histories.Partition)
-	moved := make(map[keyOf]bool)
-	for name, x := range g.sessions {
-		if x == nil {
-			continue
-		}
-		for i := range x.sends {
-			s := &x.sends[i]
-			e := g.events[s.event]
-			if s.key == "" || e == nil {
-				continue
+	return &s.written[i]
+}
+
+// mayHold says whether an attempt that was sent before a time may have written a sequence
+// number, though nobody knows.
+func (s *stream) mayHold(number, before int64) bool {
+	return slices.ContainsFunc(s.open, func(b sequenced) bool { return b.first <= number && number < b.behind && b.sent < before })
+}
+
+// written says whether a sequence number was written by an attempt that was sent before a
+// time, or may have been.
+func (s *stream) writtenBefore(number, time int64) bool {
+	b := s.holding(number)
+	return (b != nil && b.sent < time) || s.mayHold(number, time)
+}
+
+// sumStreams counts the gaps, once all is known of every batch: the lines of attempts stand
+// in the order in which their fates were known, and not in that of the log.
+func (g *gauge) sumStreams() {
+	for _, s := range g.streams {
+		for i := range s.written {
+			if s.skips(i) {
+				g.count(s.process, "gap-accepted", 1)
 			}
-			k := keyOf{name, s.key}
-			home, some := homes[k]
-			moved[k] = moved[k] || e.twoPartitions || (some && home != e.partition)
-			homes[k] = e.partition
+		}
+		for _, b := range s.refused {
+			// A batch that is older than what the broker remembers is refused by the same name.
+			if b.first > 0 && !s.writtenBefore(b.first, b.sent) && !s.writtenBefore(b.first-1, b.sent) {
+				g.count(s.process, "gap-refused", 1)
+			}
 		}
 	}
-	for _, is := range moved {
-		if is {
-			m["keys-in-two-partitions"]++
-		}
+}
+
+// skips says whether a batch was certainly written before the sequence number before it.
+func (s *stream) skips(i int) bool {
+	b := &s.written[i]
+	if b.first == 0 {
+		return false
 	}
+	before := s.holding(b.first - 1)
+	if before == nil {
+		return !s.mayHold(b.first-1, 1<<63-1)
+	}
+	return before.offset >= 0 && b.offset >= 0 && before.offset > b.offset
 }

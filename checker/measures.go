@@ -5,6 +5,7 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,90 +14,143 @@ import (
 	"github.com/ackproof/ackproof/histories"
 )
 
-// Measures are numbers about a run by their names; see MeasureNames. A name may have a
-// session in braces, as attempts{p0}, or be about an error, as answers:NOT_LEADER_OR_FOLLOWER.
-// What is zero may be absent.
+// Measures are numbers about a run by their names; see MeasureNames. A name may be about
+// an error, as answers:NOT_LEADER_OR_FOLLOWER, and then about one session, in braces, as
+// attempts{p0}. What is zero is absent, but for what every run and every session has.
 type Measures map[string]float64
 
 // MeasureName is the name of a measure and what it means.
 type MeasureName struct {
 	Name string
 	// Sessions: there is one for each session, too, as attempts{p0}. Coded: the name goes
-	// on with the name of an error, as answers:NONE.
-	Sessions, Coded bool
-	Meaning         string
+	// on with the name of an error, as answers:NONE. Placed: there is one for each
+	// partition, and none for all, as in-partition{orders/0}.
+	Sessions, Coded, Placed bool
+	// Unit of the number, and what it counts or how it is made.
+	Unit    string
+	Meaning string
 }
 
-var measureNames = []MeasureName{
-	{"invoked", true, false, "events handed over to a client library"},
-	{"acknowledged", true, false, "sends whose library reported success"},
-	{"failed", false, false, "sends that were certainly not written, as verdict.json counts them"},
-	{"unknown", false, false, "sends of which it is not known, as verdict.json counts them"},
-	{"errors", true, true, "sends whose first completion is an error; with a name: that one (Kafka's, or the library's own class)"},
-	{"unanswered-sends", true, false, "sends that never had a completion of the library"},
-	{"in-log", true, false, "records in the final log that are events of the run"},
-	{"in-partition", true, false, "the same, of one partition: in-partition{topic/0}"},
-	{"absent", true, false, "sends whose event is not in the final log"},
-	{"holes", false, false, "as verdict.json counts them"},
-	{"ghosts", false, false, "as verdict.json counts them"},
-	{"unconfirmed-losses", false, false, "as verdict.json counts them"},
-	{"stale-duplicates", false, false, "as verdict.json counts them"},
-	{"resends", false, false, "as verdict.json counts them"},
-	{"application-duplicates", false, false, "as verdict.json counts them"},
-	{"events-moved", false, false, "the least number of events that would have to move for the order to hold"},
-	{"copies", true, false, "records beyond the first of each event that was sent once"},
-	{"refused-producers", false, false, "producers that a client library refused to open"},
-	{"attempts", true, false, "batches that went over the wire, those of replays aside"},
-	{"answers", true, true, "attempts that the client was given this answer to (answers:NONE)"},
-	{"broker-answers", true, true, "attempts that the broker itself answered so"},
-	{"unanswered-attempts", true, false, "attempts that the client was given no answer to"},
-	{"retried-sends", true, false, "sends that went over the wire more than once"},
-	{"most-attempts-of-a-send", true, false, "how often one send went over the wire at most"},
-	{"recognised-retries", true, false,
-		"attempts of a batch that a broker answered with the offset that it had been given before (by its sequence number)"},
-	{"recognised-elsewhere", true, false, "the same, where another broker had given the offset"},
-	{"sends-under-two-epochs", true, false, "sends that went over the wire under more than one producer id and epoch"},
-	{"sends-to-two-partitions", true, false, "sends that went over the wire for more than one partition"},
-	{"keys-in-two-partitions", false, false, "keys of a producer whose events lie in more than one partition"},
-	{"murmur2-agreements", false, false,
-		"the share of acknowledged events with a key that lie where murmur2 of the key puts them, by the partitions at the start"},
-	{"largest-partition-share", false, false, "the share of the events in the final log that the fullest partition has"},
-	{"split-batches", true, false, "attempts refused as too large whose events later went in smaller batches"},
-	{"gap-refused", true, false, "batches that skipped a sequence number, and that the broker refused"},
-	{"gap-accepted", true, false, "batches that a broker wrote though an earlier sequence number of theirs had not been written"},
-	{"replayed-recognised", false, false, "replayed batches that were answered with their old offset"},
-	{"replayed-refused", false, false, "replayed batches that were answered with an error"},
-	{"events-per-second", true, false, "acknowledged events, from the first invocation to the last acknowledgement"},
-	{"mean-request-latency-ms", true, false, "from an attempt to its answer"},
-	{"mean-batch-records", true, false, "records of a batch"},
-	{"mean-batch-bytes", true, false, "bytes of a batch, as it was sent"},
-	{"compression-ratio", true, false, "size of the batches without compression, by their size as they were sent"},
-	{"longest-time-without-an-acknowledgement-ms", true, false, "from the first invocation to the last acknowledgement"},
-	{"longest-time-without-an-invocation-ms", true, false, "between two events that were handed over"},
-	{"polled", true, false, "records that consumers were given"},
-	{"redelivered", true, false, "records that a consumer was given which a session that it continues had been given"},
-	{"commits", true, false, "commits that were acknowledged"},
+// What most measures count.
+const (
+	ofSends    = "sends"
+	ofRecords  = "records"
+	ofAttempts = "attempts"
+	ofBatches  = "batches"
+	ofEvents   = "events"
+)
+
+const (
+	whole      = iota // one number, of the whole run
+	bySession         // and one for each session
+	byCode            // and by the name of an error
+	ofAPlace          // for each partition alone
+	codesAlone        // of the whole run, and by the name of an error
+)
+
+func named(name string, kind int, unit, meaning string) MeasureName {
+	return MeasureName{Name: name, Sessions: kind == bySession || kind == byCode, Coded: kind == byCode || kind == codesAlone,
+		Placed: kind == ofAPlace, Unit: unit, Meaning: meaning}
 }
+
+// measureNames is the one table of measures; doc/VERDICT.md has the same.
+var measureNames = []MeasureName{
+	named("invoked", bySession, ofSends, "handed over to a client library; "+
+		"this and the next four of the whole run are those of `counts`"),
+	named("acknowledged", bySession, ofSends, "acknowledged"),
+	named("failed", bySession, ofSends, "certainly not written"),
+	named("unknown", bySession, ofSends, "of which neither is known"),
+	named("in-log", bySession, ofRecords, "of the run's events in the final log; of a session those of events that it sent first"),
+	named("acknowledged-without-an-offset", bySession, ofSends, "reported as a success that named no offset"),
+	named("errors", byCode, ofSends, "whose first completion was an error: Kafka's, or a class of the client library's own"),
+	named("unanswered-sends", bySession, ofSends, "that the library never completed"),
+	named("absent", bySession, ofSends, "whose event is not in the final log"),
+	named("copies", bySession, ofRecords, "beyond those that the sends of their event explain: "+
+		"the client library's or the broker's"),
+	named("in-partition", ofAPlace, ofRecords, "of the run's events in one partition of the final log"),
+	named("largest-partition-share", whole, "share", "of those in the fullest partition"),
+	named("keys-in-two-partitions", whole, "keys", "of a producer whose events lie in more than one partition"),
+	named("murmur2-agreements", bySession, "share", "of acknowledged events with a key that lie where murmur2 of the key puts "+
+		"them; those aside whose partition the application chose, and those sent after partitions were added"),
+	named("events-moved", whole, ofEvents, "that would have to move for the order to hold, at least"),
+	named("holes", whole, ofEvents, "as in `counts`"),
+	named("ghosts", whole, ofEvents, "as in `counts`"),
+	named("unconfirmed-losses", whole, ofEvents, "as in `counts`"),
+	named("stale-duplicates", whole, ofRecords, "as in `counts`"),
+	named("resends", whole, ofSends, "as in `counts`"),
+	named("application-duplicates", whole, ofEvents, "as in `counts`"),
+	named("refused-producers", whole, "sessions", "that a client library refused to open"),
+	named("attempts", bySession, ofAttempts, "batches of a client that went over the wire; "+
+		"what the fault replay sends is none, here and below"),
+	named("answers", byCode, ofAttempts, "that the client was given an answer to"),
+	named("broker-answers", byCode, ofAttempts, "that a broker itself was seen to answer, whatever the client was given"),
+	named("unanswered-attempts", bySession, ofAttempts, "that the client was given no answer to"),
+	named("retried-sends", bySession, ofSends, "that went over the wire more than once"),
+	named("most-attempts-of-a-send", bySession, ofAttempts, "that carried the send which was carried most often"),
+	named("recognised-retries", bySession, ofAttempts, "of a batch that a broker answered with the offset at which it was "+
+		"already said to be written, by its producer id, epoch and sequence number"),
+	named("recognised-elsewhere", bySession, ofAttempts, "the same, answered by another broker than the first one"),
+	named("sends-under-two-epochs", bySession, ofSends, "that went over the wire under more than one producer id and epoch"),
+	named("sends-to-two-partitions", bySession, ofSends, "that went over the wire for more than one partition"),
+	named("split-batches", bySession, ofBatches, "refused as too large of which a smaller batch carried a part later"),
+	named("gap-refused", bySession, ofBatches, "that a broker refused as out of sequence while the sequence number before "+
+		"theirs was not written"),
+	named("gap-accepted", bySession, ofBatches, "written although the sequence number before theirs was not, or only behind them"),
+	named("replayed-answers", codesAlone, ofAttempts, "of the fault replay that were answered"),
+	named("replayed-recognised", whole, ofAttempts, "of the fault replay that were answered with the offset of the first time"),
+	named("replayed-refused", whole, ofAttempts, "of the fault replay that were answered with an error"),
+	named("events-per-second", bySession, "1/s", "sends reported as a success, from the first invocation to the last such report"),
+	named("mean-request-latency-ms", bySession, "ms", "from an attempt to its answer, on average"),
+	named("mean-batch-records", bySession, ofRecords, "in a batch, on average"),
+	named("mean-batch-bytes", bySession, "bytes", "of a batch as it was sent, on average"),
+	named("bytes-per-record", bySession, "bytes", "of batches as they were sent, by their records"),
+	named("compression-ratio", bySession, "quotient", "the size of the batches without compression by their size as they were sent"),
+	named("longest-time-without-an-acknowledgement-ms", bySession, "ms", "without a reported success, from the first invocation "+
+		"to the last invocation or completion"),
+	named("longest-time-without-an-invocation-ms", bySession, "ms", "between two sends"),
+	named("polled", bySession, ofRecords, "that consumers were given"),
+	named("redelivered", bySession, ofRecords, "that a consumer was given, and a session that it continues had been given"),
+	named("commits", bySession, "commits", "of a group's offsets that were acknowledged"),
+}
+
+// alwaysThere are the measures of a run that are there even if they are zero.
+var alwaysThere = []string{"invoked", "acknowledged", "failed", "unknown", "in-log", "attempts"}
 
 // MeasureNames gives every measure, those named like an anomaly aside: their value is its
 // count.
 func MeasureNames() []MeasureName { return slices.Clone(measureNames) }
 
-// Value gives the value of a measure, or of a quotient of two ("a/b"; partitions aside no
-// name has a slash). False: there is no such measure, or the quotient is one by zero.
+// Value gives the value of a measure, or of a quotient of two ("a/b"; a slash in braces is
+// none of that). False: there is no such measure, the run had no such session, or the
+// quotient is one by zero.
 func (m Measures) Value(expression string) (float64, bool) {
-	if value, known := m.lookup(expression); !known {
-		return 0, false
-	} else if above, below, quotient := quotient(expression); quotient {
-		divisor, _ := m.lookup(below)
-		dividend, _ := m.lookup(above)
-		return dividend / divisor, divisor != 0
-	} else {
-		return value, true
+	above, below, isQuotient := quotient(expression)
+	if !isQuotient {
+		return m.one(expression)
 	}
+	dividend, known := m.one(above)
+	divisor, alsoKnown := m.one(below)
+	if !known || !alsoKnown || divisor == 0 {
+		return 0, false
+	}
+	return dividend / divisor, true
 }
 
-// quotient cuts a quotient of two measures at the slash that is outside all braces.
+// one gives the value of one measure.
+func (m Measures) one(expression string) (float64, bool) {
+	name, of, err := parseMeasure(expression)
+	if err != nil {
+		return 0, false
+	}
+	if _, consumes := m["polled{"+of+"}"]; of != "" && !name.Placed && !consumes {
+		if _, produces := m["invoked{"+of+"}"]; !produces {
+			return 0, false
+		}
+	}
+	return m[expression], true
+}
+
+// quotient cuts a quotient of two measures at the first slash that is outside all braces.
 func quotient(expression string) (above, below string, is bool) {
 	depth := 0
 	for i, c := range expression {
@@ -112,22 +166,46 @@ func quotient(expression string) (above, below string, is bool) {
 	return "", "", false
 }
 
-// lookup gives a value, and whether there is such a measure; of a quotient only the latter.
-func (m Measures) lookup(expression string) (float64, bool) {
-	if above, below, is := quotient(expression); is {
-		_, knownAbove := m.lookup(above)
-		_, knownBelow := m.lookup(below)
-		return 0, knownAbove && knownBelow
+var errNoMeasure = errors.New("there is no such measure (doc/VERDICT.md lists them)")
+
+// parseMeasure says which measure an expression is, and of which session or partition.
+func parseMeasure(expression string) (m MeasureName, of string, err error) {
+	name, braced, isBraced := strings.Cut(expression, "{")
+	of, ends := strings.CutSuffix(braced, "}")
+	if isBraced && (!ends || of == "" || strings.ContainsAny(of, "{}")) {
+		return m, "", errors.New("want NAME, or NAME{SESSION}")
 	}
-	name, session, _ := strings.Cut(expression, "{")
-	name, code, coded := strings.Cut(name, ":")
-	for _, known := range measureNames {
-		if known.Name == name && (!coded || (known.Coded && code != "")) && (session == "" || known.Sessions) {
-			return m[expression], true
+	name, code, isCoded := strings.Cut(name, ":")
+	if _, isAnomaly := descriptionOf(Anomaly(name)); isAnomaly {
+		m = MeasureName{Name: name}
+	} else if i := slices.IndexFunc(measureNames, func(m MeasureName) bool { return m.Name == name }); i >= 0 {
+		m = measureNames[i]
+	} else {
+		return m, "", errNoMeasure
+	}
+	switch {
+	case isCoded && (!m.Coded || code == ""):
+		return m, "", fmt.Errorf("%s is not about the name of an error", name)
+	case m.Placed && !isBraced:
+		return m, "", fmt.Errorf("%s is about one partition: want %s{TOPIC/PARTITION}", name, name)
+	case isBraced && !m.Placed && !m.Sessions:
+		return m, "", fmt.Errorf("%s is about the whole run, and not about one session", name)
+	}
+	return m, of, nil
+}
+
+// validMeasure refuses what is neither a measure nor a quotient of two.
+func validMeasure(expression string) error {
+	parts := []string{expression}
+	if above, below, is := quotient(expression); is {
+		parts = []string{above, below}
+	}
+	for _, part := range parts {
+		if _, _, err := parseMeasure(part); err != nil {
+			return fmt.Errorf("the measure %q: %w", part, err)
 		}
 	}
-	_, isAnomaly := descriptionOf(Anomaly(name))
-	return m[expression], isAnomaly && !coded && session == ""
+	return nil
 }
 
 // descriptionOf gives the description of an anomaly.
@@ -140,26 +218,35 @@ func descriptionOf(a Anomaly) (Description, bool) {
 	return Description{}, false
 }
 
-// Measure reads a history once more and measures it; v is its verdict. A history that was
-// cut is measured as far as it goes. Fresh producers, which only ask whether the cluster
-// serves again, are left out of all that verdict.json does not count. Memory is some hundred
-// bytes for each send. The error is the reader's, or the context's.
+// Measure reads a history once more and measures it; v is the verdict that Check gave on
+// the same history. A history that was cut is measured as far as it goes. Fresh producers,
+// which only ask whether the cluster serves again, are left out of all that the verdict
+// does not count. It takes the memory that Check takes, and some 30 bytes for each send and
+// each batch. The errors are those of Check.
 func Measure(ctx context.Context, h histories.History, v *Verdict) (Measures, error) {
-	g := newGauge(h.Header())
-	if err := g.read(ctx, h); err != nil {
+	m, err := newGauge(h.Header(), v.options).measure(ctx, h)
+	if err != nil {
 		return nil, fmt.Errorf("measuring the history: %w", err)
 	}
-	m := g.measures()
 	for _, a := range Anomalies() {
-		if part := v.Anomalies[a.Name]; part != nil && part.Count > 0 {
+		if part := v.Anomalies[a.Name]; part != nil {
 			m[string(a.Name)] = float64(part.Count)
 			m["events-moved"] += float64(part.Moved)
 		}
 	}
-	maps.Copy(m, map[string]float64{"failed": float64(v.Counts.Failed), "unknown": float64(v.Counts.Unknown),
-		"holes": float64(v.Counts.Holes), "ghosts": float64(v.Counts.Ghosts), "resends": float64(v.Counts.Resends),
-		"unconfirmed-losses": float64(v.Counts.UnconfirmedLosses), "stale-duplicates": float64(v.Counts.StaleDuplicates),
-		"application-duplicates": float64(v.Counts.ApplicationDuplicates)})
-	maps.DeleteFunc(m, func(_ string, value float64) bool { return value == 0 })
+	c := v.Counts
+	for name, count := range map[string]int64{"invoked": c.Invoked, "acknowledged": c.Acknowledged, "failed": c.Failed,
+		"unknown": c.Unknown, "in-log": c.InLog, "holes": c.Holes, "ghosts": c.Ghosts, "resends": c.Resends,
+		"unconfirmed-losses": c.UnconfirmedLosses, "stale-duplicates": c.StaleDuplicates,
+		"application-duplicates": c.ApplicationDuplicates} {
+		m[name] = float64(count)
+	}
+	maps.DeleteFunc(m, func(name string, value float64) bool {
+		ofSession := strings.HasPrefix(name, "invoked{") || strings.HasPrefix(name, "polled{")
+		return value == 0 && !ofSession && !slices.Contains(alwaysThere, name)
+	})
+	for _, name := range alwaysThere {
+		m[name] += 0
+	}
 	return m, ctx.Err()
 }

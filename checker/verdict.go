@@ -50,6 +50,8 @@ type Verdict struct {
 	// expects; only of a run that expects something.
 	Measures Measures  `json:"measures,omitempty"`
 	Expected *Expected `json:"expected,omitempty"`
+
+	options Options // that it was checked with
 }
 
 // HistorySummary says what was read.
@@ -147,6 +149,7 @@ func (f *findings) verdict() *Verdict {
 	v := &Verdict{
 		Version: VerdictVersion, Run: s.header.Run, History: s.historySummary(),
 		Anomalies: make(map[Anomaly]*AnomalyPart), Assumptions: s.assumptions(), Faults: s.faults, Counts: f.counts,
+		options: s.options,
 	}
 	if v.Faults == nil {
 		v.Faults = []*Fault{}
