@@ -297,6 +297,7 @@ func FuzzDecodeLine(f *testing.F) {
 		f.Add(encode(f, l))
 	}
 	f.Add([]byte(`{"line":"poll-return","process":"c","number":0,"time":5,"records":[{"topic":"t","records":[[1,"a"],[2,null]]}]}`))
+	f.Add([]byte(`{"line":"commit","process":"c","number":0,"time":5,"group":"g","offsets":[{"topic":"t","partition":0,"position":-1}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		line, err := newDecoder().decode(raw)
 		fast, errFast := newDecoder().decodeFast(raw)

@@ -275,6 +275,26 @@ type PositionChange struct {
 	Reason     string
 }
 
+// Commit is the invocation of a group's commit by a consumer session.
+type Commit struct {
+	OperationID
+	Time    int64
+	Group   string
+	Offsets []PartitionPosition
+}
+
+// CommitReturn is its completion.
+type CommitReturn struct {
+	OperationID
+	Time int64
+	// Error is Kafka's name of the error that the client reported, ClientError the
+	// client library's own error class where it is none, Message its text. None of
+	// them: it was acknowledged.
+	Error       string
+	ClientError string
+	Message     string
+}
+
 // FaultStart says that a fault is about to be injected; it is written before.
 type FaultStart struct {
 	// ID is unique in the history, as "lost-response#3".
@@ -429,31 +449,9 @@ type End struct {
 	Reason string
 }
 
-// Commit is the invocation of a group's commit by a consumer session.
-type Commit struct {
-	OperationID
-	Time    int64
-	Group   string
-	Offsets []PartitionPosition
-}
-
-// CommitReturn is its completion.
-type CommitReturn struct {
-	OperationID
-	Time int64
-	// Error is Kafka's name of the error that the client reported, ClientError the
-	// client library's own error class where it is none, Message its text. None of
-	// them: it was acknowledged.
-	Error       string
-	ClientError string
-	Message     string
-}
-
 func (*Producer) line()        {}
-func (*ProducerRefused) line() {}
-func (*Commit) line()          {}
-func (*CommitReturn) line()    {}
 func (*ProducerClose) line()   {}
+func (*ProducerRefused) line() {}
 func (*Consumer) line()        {}
 func (*ConsumerClose) line()   {}
 func (*Send) line()            {}
@@ -462,6 +460,8 @@ func (*Attempt) line()         {}
 func (*Poll) line()            {}
 func (*PollReturn) line()      {}
 func (*PositionChange) line()  {}
+func (*Commit) line()          {}
+func (*CommitReturn) line()    {}
 func (*FaultStart) line()      {}
 func (*FaultEnd) line()        {}
 func (*ClusterEvent) line()    {}

@@ -351,6 +351,26 @@ func TestALineThatIsWrongIsSaidWithItsPlace(t *testing.T) {
 	}
 }
 
+func TestAHistoryOfAnyMinorVersionIsRead(t *testing.T) {
+	text := `{"line":"consumer","name":"c","time":0}` + "\n" +
+		`{"line":"attempt","process":"p","time":1,"end":2,"sends":[[0,0]],"answer":"NONE"}` + "\n" + `{"line":"end","time":3}` + "\n"
+	for _, version := range []string{"1.0", "1.1", "1.2", "1.3"} {
+		t.Run(version, func(t *testing.T) {
+			file := mustOpenBytes(t, "history", []byte(`{"line":"header","format":"ackproof-history","version":"`+version+`"}`+"\n"+text))
+			read, _, err := readAll(file)
+			if err != nil || len(read) != 3 || file.Skipped() != 0 || file.SkippedFields() != 0 {
+				t.Fatalf("read %d lines, skipped %v: %v", len(read), file.SkippedNames(), err)
+			}
+			if consumer := read[0].(*Consumer); consumer.Continues != "" {
+				t.Errorf("the consumer continues %q", consumer.Continues)
+			}
+			if attempt := read[1].(*Attempt); attempt.Bytes != 0 || attempt.Uncompressed != 0 {
+				t.Errorf("the attempt's sizes are %d and %d", attempt.Bytes, attempt.Uncompressed)
+			}
+		})
+	}
+}
+
 func TestAForeignFileIsRefusedInWords(t *testing.T) {
 	random := make([]byte, 4096)
 	for i := range random {
