@@ -282,6 +282,13 @@ func franzGoCommitted(ctx context.Context, options ConsumerOptions) ([]histories
 	asking, cancel := context.WithTimeout(ctx, committedLimit)
 	defer cancel()
 	committed, err := kadm.NewClient(client).FetchOffsets(asking, options.Group)
+	for coordinatorComes(err) && asking.Err() == nil { // the first group of a cluster waits for its topic to be made
+		select {
+		case <-asking.Done():
+		case <-time.After(lostRetry):
+		}
+		committed, err = kadm.NewClient(client).FetchOffsets(asking, options.Group)
+	}
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return options.Assignment, nil // it has never committed
 	}
@@ -296,6 +303,13 @@ func franzGoCommitted(ctx context.Context, options ConsumerOptions) ([]histories
 		}
 	}
 	return positions, nil
+}
+
+// coordinatorComes says whether an error means that the group's coordinator is not there
+// yet.
+func coordinatorComes(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) ||
+		errors.Is(err, kerr.NotCoordinator)
 }
 
 // Commit commits the positions. See Consumer.

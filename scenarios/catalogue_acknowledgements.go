@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 )
 
@@ -91,7 +92,7 @@ What is lost is everything that was acknowledged in that time. Nothing of it bro
 			stop := p.load(underLoad, keys("order", 10)...)
 			s.wait(time.Second)
 			before := s.leader()
-			cut := s.begin("cut-replication:broker=leader,partition=" + s.aPartition()).bit()
+			cut := s.begin("cut-replication:broker=leader,partition=" + s.aPartition())
 			s.wait(1500 * time.Millisecond)
 			killed := s.begin("kill:broker=leader,partition=" + s.aPartition()).bit()
 			s.until(stepLimit, "another broker leads", func() bool {
@@ -127,7 +128,7 @@ func minISRTwo() Named {
 		Name:  "min-isr-two",
 		Claim: "replication cut, leader killed, unclean election: with min.insync.replicas=2 nothing acknowledged is lost (writes are refused)",
 		Story: `The worst that can happen to a partition: its followers fall behind until only the leader is in sync, the leader dies, and an operator elects a follower all the same
-(an unclean election), because an old log is better than none.
+(an unclean election), because an old log is better than none. (From Kafka 4.1 on a new cluster remembers who else has everything, its eligible leader replicas, and elects one of them by itself.)
 
 With acks=all and min.insync.replicas=2 the leader refuses writes as soon as it is alone (NOT_ENOUGH_REPLICAS). It acknowledges nothing that only it has. So the election loses nothing that was acknowledged:
 there was nothing. The price is paid before: for as long as the leader is alone nobody can write.
@@ -147,8 +148,47 @@ Compare min-isr-one, which is Kafka's default.`,
 				atLeast("answers:NOT_ENOUGH_REPLICAS", 1, "the lonely leader refused to write"),
 			}
 		},
-		play: electUncleanly,
+		play: func(s *script) {
+			p := s.open("shop")
+			p.warm()
+			stop := p.load(underLoad, keys("order", 10)...)
+			s.wait(time.Second)
+			before := s.leader()
+			cut := s.begin("cut-replication:broker=leader,partition=" + s.aPartition())
+			s.until(stepLimit, "the leader refuses to write", func() bool {
+				return cut.id == "" || s.recorder.Counts().AttemptsRefused > 0
+			})
+			killed := s.begin("kill:broker=leader,partition=" + s.aPartition()).bit()
+			cut.end()
+			if killed.id != "" {
+				s.electAnyone(before)
+			}
+			killed.end()
+			s.whole()
+			s.wait(time.Second)
+			stop()
+			p.settle(time.Minute)
+		},
 	}
+}
+
+// electAnyone has any living replica elected, as an operator does who wants a leader at
+// any price. Where the controller elects one by itself (eligible leader replicas, KIP-966),
+// there is nothing left to elect.
+func (s *script) electAnyone(before int32) {
+	elector, can := s.cluster.(clusters.UncleanElector)
+	if !can {
+		s.fail("electing a leader: this cluster cannot be told to")
+		return
+	}
+	led := func() bool { now := s.leader(); return now >= 0 && now != before }
+	s.until(stepLimit, "another broker leads", func() bool {
+		if led() {
+			return true
+		}
+		_, err := elector.ElectUnclean(s.ctx, s.topic, 0)
+		return err == nil && led()
+	})
 }
 
 func minISROne() Named {

@@ -4,6 +4,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -217,12 +218,22 @@ func (a answered) session() string { return strings.ReplaceAll(strings.ToLower(a
 // givenUp are the answers after which a client reports the send as failed. Those that are
 // not here are tried again, or taken for a success.
 var givenUp = map[string][]string{
-	histories.ClientJava: {},
+	histories.ClientJava: {"UNKNOWN_SERVER_ERROR", "MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "RECORD_LIST_TOO_LARGE",
+		"INVALID_REQUIRED_ACKS", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "INVALID_TIMESTAMP",
+		"INVALID_REQUEST", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "POLICY_VIOLATION", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE",
+		"INVALID_PRODUCER_ID_MAPPING", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "UNSUPPORTED_COMPRESSION_TYPE",
+		"INVALID_RECORD", "PRODUCER_FENCED", "TRANSACTION_ABORTABLE"},
 	histories.ClientFranzGo: {"UNKNOWN_SERVER_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION",
 		"RECORD_LIST_TOO_LARGE", "INVALID_REQUIRED_ACKS", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
 		"INVALID_TIMESTAMP", "INVALID_REQUEST", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "POLICY_VIOLATION", "INVALID_TXN_STATE",
 		"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "UNSUPPORTED_COMPRESSION_TYPE", "INVALID_RECORD", "PRODUCER_FENCED",
 		"TRANSACTION_ABORTABLE"},
+}
+
+// stopped are those of them after which the producer sends nothing any more.
+var stopped = map[string][]string{
+	histories.ClientJava: {"CLUSTER_AUTHORIZATION_FAILED", "INVALID_PRODUCER_ID_MAPPING",
+		"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED"},
 }
 
 func errorCodes() Named {
@@ -249,13 +260,12 @@ The table in doc/SCENARIOS.md has a row for each code and a column for each clie
 			failing, known := givenUp[c.Client]
 			for _, a := range answeredCodes() {
 				expected = append(expected, atLeast("answers:"+a.name+"{"+a.session()+"}", 1, "it was answered so"))
-				fails := false
-				for _, name := range failing {
-					fails = fails || name == a.name
-				}
 				switch {
 				case !known:
-				case fails:
+				case slices.Contains(stopped[c.Client], a.name):
+					expected = append(expected, exactly("errors{"+a.session()+"}", 2,
+						"the application was told of a failure, and the producer is of no use any more"))
+				case slices.Contains(failing, a.name):
 					expected = append(expected, atLeast("errors{"+a.session()+"}", 1, "and the application was told of a failure"))
 				default:
 					expected = append(expected, none("errors{"+a.session()+"}", "and the application saw no error"))

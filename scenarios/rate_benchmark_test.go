@@ -52,7 +52,11 @@ func rateStage(b *testing.B) *stage {
 		b.Fatal(err)
 	}
 	s := &stage{Runner: runner, cleanup: context.Background()}
-	if err := s.startCluster(b.Context()); err != nil {
+	cluster, err := scenario.Cluster.Start(b.Context(), false, s.enter)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := s.useCluster(b.Context(), cluster); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {

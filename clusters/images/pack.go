@@ -16,8 +16,12 @@ import (
 	"strings"
 )
 
-// nameServices are what the C library loads by itself when a name is looked up.
-var nameServices = []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"}
+// besideLibrary are what stands beside the C library and no program of Java's names: what
+// it loads by itself when a name is looked up, and what the codecs need that Kafka's jars
+// bring (zstd-jni names libpthread, which is empty since glibc 2.34, and does not load
+// without it).
+var besideLibrary = []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2", "libpthread.so.0", "libm.so.6",
+	"libdl.so.2", "librt.so.1"}
 
 // systemLibraries gives the paths of the shared libraries that the Java runtime needs,
 // as the system's loader finds them.
@@ -47,7 +51,7 @@ func systemLibraries(ctx context.Context, java string) ([]string, error) {
 	}
 	for library := range needed {
 		if filepath.Base(library) == "libc.so.6" {
-			for _, name := range nameServices {
+			for _, name := range besideLibrary {
 				if beside := filepath.Join(filepath.Dir(library), name); exists(beside) {
 					needed[beside] = true
 				}

@@ -11,6 +11,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -29,15 +30,26 @@ final class ConsumerSession implements Adapter.Session {
         Map<TopicPartition, Long> positions = positions(command.get("assignment"));
         consumer.assign(positions.keySet());
         if (properties.containsKey("group.id")) {
+            committed(positions);
+        }
+        positions.forEach(consumer::seek);
+        properties.keySet().removeIf(name -> !List.of("isolation.level", "group.id", "max.poll.records", "auto.offset.reset").contains(name));
+        Adapter.say("opened", "properties", properties, "positions", listed(positions));
+    }
+
+    /** Puts the group's committed offsets over the positions. */
+    private void committed(Map<TopicPartition, Long> positions) {
+        try {
             for (Map.Entry<TopicPartition, OffsetAndMetadata> e : consumer.committed(positions.keySet()).entrySet()) {
                 if (e.getValue() != null) {
                     positions.put(e.getKey(), e.getValue().offset());
                 }
             }
+        } catch (KafkaException e) { // some brokers say so of a group that has never committed
+            if (!String.valueOf(e.getMessage()).contains("group id does not exist")) {
+                throw e;
+            }
         }
-        positions.forEach(consumer::seek);
-        properties.keySet().removeIf(name -> !List.of("isolation.level", "group.id", "max.poll.records", "auto.offset.reset").contains(name));
-        Adapter.say("opened", "properties", properties, "positions", listed(positions));
     }
 
     @Override
