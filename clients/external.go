@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 )
@@ -20,7 +21,7 @@ func External(ctx context.Context, command []string) (Library, error) {
 	}
 	l := &externalLibrary{command: command, effective: make(map[string]map[string]string)}
 	heard := make(chan said, 1)
-	e, err := startExternal("describe", command, func(s said) { offer(heard, s) })
+	e, err := startExternal("describe", command, func(_ *external, s said) { offer(heard, s) })
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +92,9 @@ func (l *externalLibrary) Effective(ctx context.Context, p Properties) (map[stri
 	known, asked := l.effective[key]
 	l.mu.Unlock()
 	if asked {
-		return known, nil
+		return maps.Clone(known), nil
 	}
-	e, properties, err := l.open(ctx, func(said) {}, opening{Role: roleProducer, Name: "asked", Bootstrap: []string{nowhere},
+	e, properties, err := l.open(ctx, func(*external, said) {}, opening{Role: roleProducer, Name: "asked", Bootstrap: []string{nowhere},
 		Properties: p.Given()})
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (l *externalLibrary) Effective(ctx context.Context, p Properties) (map[stri
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.effective[key] = properties.Properties
-	return properties.Properties, nil
+	return maps.Clone(properties.Properties), nil
 }
 
 // The roles of a session.
@@ -123,16 +124,16 @@ type opening struct {
 }
 
 // open starts a process and opens its session. What it says then goes to hear.
-func (l *externalLibrary) open(ctx context.Context, hear func(said), o opening) (*external, said, error) {
+func (l *externalLibrary) open(ctx context.Context, hear func(*external, said), o opening) (*external, said, error) {
 	o.Do = "open"
 	first, opened := make(chan said, 1), false
-	e, err := startExternal(o.Name, l.command, func(s said) {
+	e, err := startExternal(o.Name, l.command, func(e *external, s said) {
 		if !opened { // by the one goroutine that hears
 			opened = true
 			first <- s
 			return
 		}
-		hear(s)
+		hear(e, s)
 	})
 	if err != nil {
 		return nil, said{}, err
@@ -143,6 +144,7 @@ func (l *externalLibrary) open(ctx context.Context, hear func(said), o opening) 
 		e.wait(0)
 		return nil, s, fmt.Errorf("opening the session: %w", err)
 	case s.Is == "refused":
+		e.toEnd()
 		e.wait(endLimit)
 		return nil, s, &RefusedError{Reason: fmt.Sprintf("%s %s refuses it: %s: %s", l.name, l.version, s.Error, s.Message)}
 	case s.Is != "opened":

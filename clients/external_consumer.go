@@ -33,7 +33,7 @@ func (l *externalLibrary) NewConsumer(ctx context.Context, options ConsumerOptio
 		o.Assignment = append(o.Assignment, position{p.Topic, p.Partition.Partition, p.Position})
 		c.next[p.Partition] = p.Position
 	}
-	e, opened, err := l.open(ctx, func(s said) { c.heard <- s }, o)
+	e, opened, err := l.open(ctx, c.hear, o)
 	if err != nil {
 		return nil, fmt.Errorf("opening the consumer %s: %w", options.Name, err)
 	}
@@ -53,6 +53,14 @@ func (l *externalLibrary) NewConsumer(ctx context.Context, options ConsumerOptio
 		return nil, err
 	}
 	return c, nil
+}
+
+// hear takes a line of the process.
+func (c *externalConsumer) hear(e *external, s said) {
+	select {
+	case c.heard <- s:
+	case <-e.stopped.Done(): // nobody asks any more
+	}
 }
 
 func (p position) named() histories.PartitionPosition {
@@ -134,18 +142,26 @@ func (c *externalConsumer) record(operation int64, s said) error {
 func (r givenRecord) payload() (Payload, error) {
 	p := Payload{Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {
-		value, err := base64.StdEncoding.DecodeString(h[1])
-		if err != nil {
-			return p, fmt.Errorf("the header %s of the record at %s/%d offset %d is not base64: %w", h[0], r.Topic, r.Partition,
-				r.Offset, err)
+		if h[0] == nil {
+			return p, fmt.Errorf("a header of the record at %s/%d offset %d has no name", r.Topic, r.Partition, r.Offset)
 		}
-		p.Headers = append(p.Headers, Header{Key: h[0], Value: value})
+		header := Header{Key: *h[0]}
+		if h[1] != nil {
+			value, err := base64.StdEncoding.DecodeString(*h[1])
+			if err != nil {
+				return p, fmt.Errorf("the header %s of the record at %s/%d offset %d is not base64: %w", *h[0], r.Topic,
+					r.Partition, r.Offset, err)
+			}
+			header.Value = value
+		}
+		p.Headers = append(p.Headers, header)
 	}
 	return p, nil
 }
 
-func encodedHeader(h Header) [2]string {
-	return [2]string{h.Key, base64.StdEncoding.EncodeToString(h.Value)}
+func encodedHeader(h Header) headerPair {
+	value := base64.StdEncoding.EncodeToString(h.Value)
+	return headerPair{&h.Key, &value}
 }
 
 // command gives a command and waits for its answer.
@@ -199,6 +215,7 @@ func (c *externalConsumer) Close() error {
 	c.closing.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 		defer cancel()
+		c.process.toEnd()
 		_ = c.process.tell(ctx, closing{Do: "close", LimitMs: endLimit.Milliseconds()}) // it is killed where it does not end
 		c.process.wait(endLimit)
 		err = c.session.End()

@@ -44,14 +44,17 @@ type position struct {
 
 // givenRecord is a record that a consumer was given.
 type givenRecord struct {
-	Topic       string      `json:"topic"`
-	Partition   int32       `json:"partition"`
-	Offset      int64       `json:"offset"`
-	LeaderEpoch *int32      `json:"leader_epoch"`
-	Key         []byte      `json:"key"`
-	Value       []byte      `json:"value"`
-	Headers     [][2]string `json:"headers"`
+	Topic       string       `json:"topic"`
+	Partition   int32        `json:"partition"`
+	Offset      int64        `json:"offset"`
+	LeaderEpoch *int32       `json:"leader_epoch"`
+	Key         []byte       `json:"key"`
+	Value       []byte       `json:"value"`
+	Headers     []headerPair `json:"headers"`
 }
+
+// headerPair is the name of a header and its value in base64; null: it has none.
+type headerPair [2]*string
 
 // protocolVersion is the version of the protocol that this program speaks.
 const protocolVersion = 1
@@ -68,27 +71,33 @@ const (
 type external struct {
 	name    string
 	command *exec.Cmd
-	out     chan []byte // commands on their way
+	out     chan []byte   // commands on their way
+	room    chan struct{} // one for each of them, and for those that are to come
 	stop    context.CancelFunc
 	stopped context.Context
 	running sync.WaitGroup
 	stderr  tail
-	// hear is told of each line, by one goroutine, until ended is closed.
-	hear  func(said)
+	// hear is told of each line, by one goroutine, until ended is closed. It must give up
+	// when stopped is done.
+	hear  func(*external, said)
 	ended chan struct{}
-	mu    sync.Mutex
-	why   error // why it ended
+
+	mu      sync.Mutex
+	toldEnd bool  // it was told to end, or killed by us
+	why     error // why it ended, unless it was told to
 }
 
 // startExternal starts a process and tells hear of each line that it says.
-func startExternal(name string, command []string, hear func(said)) (*external, error) {
+func startExternal(name string, command []string, hear func(*external, said)) (*external, error) {
 	stopped, stop := context.WithCancel(context.Background())
-	e := &external{name: name, stop: stop, stopped: stopped, out: make(chan []byte, waitingOut), hear: hear,
+	e := &external{name: name, stop: stop, stopped: stopped, out: make(chan []byte, waitingOut),
+		room: make(chan struct{}, waitingOut), hear: hear,
 		ended: make(chan struct{})}
 	//nolint:gosec // which command is run is for the user to say
 	e.command = exec.Command(command[0], command[1:]...) //nolint:noctx // it is ended by end and kill, not by a context
 	alone(e.command)
 	e.command.Stderr = &e.stderr
+	e.command.WaitDelay = endLimit // what it started may hold its outputs open
 	in, err := e.command.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting the client %s: %w", command[0], err)
@@ -112,6 +121,7 @@ func (e *external) write(in io.WriteCloser) {
 	for {
 		select {
 		case line := <-e.out:
+			<-e.room
 			if _, err := buffered.Write(line); err != nil {
 				return // its end says why
 			}
@@ -141,18 +151,19 @@ func (e *external) read(out io.Reader) {
 		var s said
 		if err := json.Unmarshal(line, &s); err != nil || s.Is == "" {
 			wrong = fmt.Errorf("it wrote a line that is none of the protocol: %s", shortened(line))
-			e.kill()
 			break
 		}
-		e.hear(s)
+		e.hear(e, s)
 	}
-	wrong = errors.Join(wrong, scanner.Err())
+	if wrong = errors.Join(wrong, scanner.Err()); wrong != nil {
+		killAll(e.command)
+	}
 	_, _ = io.Copy(io.Discard, out) // so that it can end
 	ended := e.command.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if wrong == nil && ended != nil {
-		wrong = ended
+	if wrong == nil && !e.toldEnd {
+		wrong = errors.Join(errors.New("it ended by itself"), ended)
 	}
 	if wrong != nil {
 		e.why = fmt.Errorf("the client's process of %s: %w%s", e.name, wrong, e.stderr.last())
@@ -171,18 +182,38 @@ func shortened(line []byte) string {
 // tell gives a command to the process. It waits while the process does not read, at most
 // until ctx ends; the error is why it was not told.
 func (e *external) tell(ctx context.Context, command any) error {
-	line, err := json.Marshal(command)
-	if err != nil {
-		return fmt.Errorf("encoding a command for the client of %s: %w", e.name, err)
+	if err := e.reserve(ctx); err != nil {
+		return err
+	}
+	return e.put(command)
+}
+
+// reserve waits until there is room for a command, at most until ctx ends.
+func (e *external) reserve(ctx context.Context) error {
+	select {
+	case <-e.ended: // first: what waits to be written is read by nobody
+		return e.whyEnded()
+	default:
 	}
 	select {
-	case e.out <- append(line, '\n'):
+	case e.room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-e.ended:
 		return e.whyEnded()
 	}
+}
+
+// put gives a command for which there is room.
+func (e *external) put(command any) error {
+	line, err := json.Marshal(command)
+	if err != nil {
+		<-e.room
+		return fmt.Errorf("encoding a command for the client of %s: %w", e.name, err)
+	}
+	e.out <- append(line, '\n')
+	return nil
 }
 
 // whyEnded says why the process ended.
@@ -195,9 +226,28 @@ func (e *external) whyEnded() error {
 	return fmt.Errorf("the client's process of %s has ended", e.name)
 }
 
+// problem gives why the process ended though nobody told it to; nil: it runs, or was told.
+func (e *external) problem() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
+}
+
+// toEnd notes that the process is about to be told to end, or to be killed.
+func (e *external) toEnd() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.toldEnd = true
+}
+
 // kill ends the process at once.
 func (e *external) kill() {
-	killAll(e.command)
+	e.toEnd()
+	select {
+	case <-e.ended: // its number may be another one's by now
+	default:
+		killAll(e.command)
+	}
 	e.stop()
 }
 

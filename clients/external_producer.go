@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ackproof/ackproof/histories"
@@ -17,7 +18,7 @@ func (l *externalLibrary) NewProducer(ctx context.Context, options ProducerOptio
 	e, opened, err := l.open(ctx, p.hear, opening{Role: roleProducer, Name: options.Name,
 		Bootstrap: options.Connection.Seeds, Properties: options.Properties.Given(), ChoosePartition: options.ChoosePartition})
 	if err != nil {
-		return nil, options.refused(l, err)
+		return nil, options.refused(l, err) // its process was waited for
 	}
 	p.process = e
 	p.session, err = options.Recorder.NewProducerSession(options, histories.Producer{
@@ -41,13 +42,13 @@ type externalProducer struct {
 
 // sending is the command that hands an event over.
 type sending struct {
-	Do        string      `json:"do"`
-	ID        int64       `json:"id"`
-	Topic     string      `json:"topic"`
-	Partition *int32      `json:"partition,omitempty"`
-	Key       []byte      `json:"key,omitempty"`
-	Value     []byte      `json:"value"`
-	Headers   [][2]string `json:"headers"`
+	Do        string       `json:"do"`
+	ID        int64        `json:"id"`
+	Topic     string       `json:"topic"`
+	Partition *int32       `json:"partition,omitempty"`
+	Key       []byte       `json:"key,omitempty"`
+	Value     []byte       `json:"value"`
+	Headers   []headerPair `json:"headers"`
 }
 
 // closing is the command that ends a session in good order.
@@ -57,8 +58,12 @@ type closing struct {
 }
 
 // hear takes a line of the process.
-func (p *externalProducer) hear(s said) {
-	<-p.ready
+func (p *externalProducer) hear(e *external, s said) {
+	select {
+	case <-p.ready:
+	case <-e.stopped.Done():
+		return // it was never opened
+	}
 	if s.Is != "result" || p.session == nil {
 		return
 	}
@@ -81,6 +86,11 @@ func (p *externalProducer) hear(s said) {
 
 // Send hands one event over. See Producer.
 func (p *externalProducer) Send(ctx context.Context, request SendRequest) error {
+	// Room first: what stands in the history as handed over is.
+	if err := p.process.reserve(ctx); err != nil {
+		return fmt.Errorf("sending with the producer %s: %w", p.name, err)
+	}
+	put := false
 	var told error
 	err := p.session.Invoke(ctx, request, func(operation int64, _ string, payload Payload) {
 		line := sending{Do: "send", ID: operation, Topic: request.Topic, Key: payload.Key, Value: payload.Value}
@@ -90,12 +100,12 @@ func (p *externalProducer) Send(ctx context.Context, request SendRequest) error 
 		for _, h := range payload.Headers {
 			line.Headers = append(line.Headers, encodedHeader(h))
 		}
-		told = p.process.tell(ctx, line)
+		put, told = true, p.process.put(line)
 	})
-	if told != nil && ctx.Err() == nil {
-		return fmt.Errorf("sending with the producer %s: %w", p.name, told)
+	if !put {
+		<-p.process.room
 	}
-	return err
+	return errors.Join(err, told)
 }
 
 // Close ends the session. See Producer.
@@ -103,26 +113,54 @@ func (p *externalProducer) Close(ctx context.Context, drain time.Duration) (unkn
 	if !p.session.Closing() {
 		return 0, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, drain+endLimit)
-	defer cancel()
-	if told := p.process.tell(limited, closing{Do: "close", LimitMs: drain.Milliseconds()}); told != nil {
-		err = fmt.Errorf("closing the producer %s: %w", p.name, told)
+	if gone := p.process.problem(); gone != nil {
+		return 0, p.died(gone)
 	}
-	// Results come until the process has ended; a library that had not got them gives
-	// them as errors then, and what it gives behind the limit is recorded as such.
-	waiting, done := context.WithTimeout(ctx, drain)
-	defer done()
-	left := p.session.Wait(waiting)
-	if left > 0 {
+	p.process.toEnd()
+	limited, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	if told := p.process.tell(limited, closing{Do: "close", LimitMs: drain.Milliseconds()}); told != nil && ctx.Err() == nil {
+		p.session.note("it could not be told to close: %v", told)
+	}
+	// Results come until the process has ended; what comes behind the limit is recorded
+	// as a second completion.
+	if p.drained(limited) > 0 {
 		unknown = p.session.CloseOutstanding()
 	}
-	if !p.process.wait(endLimit) && err == nil {
-		err = fmt.Errorf("closing the producer %s: its process did not end within %s of being told to, and was killed", p.name, endLimit)
+	if !p.process.wait(endLimit) {
+		p.session.note("its process did not end within %s of its limit, and was killed", endLimit)
 	}
 	if unknown == 0 {
 		unknown = p.session.CloseOutstanding()
 	}
-	return unknown, errors.Join(err, p.session.End())
+	return unknown, p.session.End()
+}
+
+// drained waits until every send has its result, the process has ended, or ctx has; it
+// gives how many have none.
+func (p *externalProducer) drained(ctx context.Context) int {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.process.stopped, cancel)()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-p.process.ended:
+			cancel()
+		case <-waiting.Done():
+		}
+	})
+	defer watching.Wait()
+	defer cancel()
+	return p.session.Wait(waiting)
+}
+
+// died records that the process ended though nobody told it to: a crash that was not
+// asked for, and what it had not answered stays open. The run fails by it.
+func (p *externalProducer) died(why error) error {
+	p.session.stopRecording()
+	p.process.wait(0)
+	return errors.Join(why, p.session.End())
 }
 
 // Crash ends the session. See Producer.

@@ -276,6 +276,13 @@ func (s *ProducerSession) Crash() bool {
 	return true
 }
 
+// stopRecording makes the end of a closing session that of a crash.
+func (s *ProducerSession) stopRecording() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashed = true
+}
+
 // hasCrashed says whether results are not recorded any more.
 func (s *ProducerSession) hasCrashed() bool {
 	s.mu.Lock()

@@ -30,10 +30,20 @@ public final class Adapter {
 
     private Adapter() { }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run();
+        } catch (Throwable e) { // the library's threads would keep a process that says nothing
+            e.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static void run() throws Exception {
         OutputStream out = new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16);
         System.setOut(System.err); // whatever a library prints is no line of the protocol
         writer = new Thread(() -> write(out), "writer");
+        writer.setDaemon(true);
         writer.start();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
         Session session = null;

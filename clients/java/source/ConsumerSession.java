@@ -2,6 +2,7 @@
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -143,7 +144,7 @@ final class ConsumerSession implements Adapter.Session {
         one.put("value", text(r.value()));
         List<Object> headers = new ArrayList<>();
         for (Header h : r.headers()) {
-            headers.add(List.of(h.key(), text(h.value())));
+            headers.add(Arrays.asList(h.key(), text(h.value()))); // which may be null
         }
         one.put("headers", headers);
         return one;
