@@ -94,8 +94,8 @@ func (l *externalLibrary) Effective(ctx context.Context, p Properties) (map[stri
 	if asked {
 		return maps.Clone(known), nil
 	}
-	e, properties, err := l.open(ctx, func(*external, said) {}, opening{Role: roleProducer, Name: "asked", Bootstrap: []string{nowhere},
-		Properties: p.Given()})
+	e, properties, err := l.open(ctx, func(*external, said) {}, opening{Role: roleProducer, Name: "asked",
+		Bootstrap: []string{nowhere}, Properties: p.Given()})
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,8 @@ func (f franzGo) NewConsumer(ctx context.Context, options ConsumerOptions) (Cons
 	if options.Assignment, err = franzGoCommitted(ctx, options); err != nil {
 		return fail(err)
 	}
-	c := &franzGoConsumer{recorder: options.Recorder, open: open, group: options.Group, name: options.Name, maxRecords: options.MaxPollRecords,
+	c := &franzGoConsumer{recorder: options.Recorder, open: open, group: options.Group, name: options.Name,
+		maxRecords: options.MaxPollRecords,
 		next: make(map[histories.Partition]int64), lost: make(map[histories.Partition]bool)}
 	if c.maxRecords <= 0 {
 		c.maxRecords = defaultMaxPollRecords

@@ -21,13 +21,15 @@ func notEnoughAfterAppend() Named {
 	return Named{
 		Name:  "not-enough-after-append",
 		Claim: "refused after the append: unknown, and a duplicate without idempotence",
-		Story: `NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND differ by two words and by everything. The first is said before anything is appended. The second is said when the batch is in the
-leader's log already, and the in-sync set became too small while the leader waited for the followers.
+		Story: `NOT_ENOUGH_REPLICAS and NOT_ENOUGH_REPLICAS_AFTER_APPEND differ by two words and by everything. The
+first is said before anything is appended. The second is said when the batch is in the leader's log already, and the
+in-sync set became too small while the leader waited for the followers.
 
-So it is an error that was a write. A client that retries it without idempotence writes twice. One that does not retry tells its application of a failure that is in the log. With
-idempotence the retry is recognised.
+So it is an error that was a write. A client that retries it without idempotence writes twice. One that does not retry
+tells its application of a failure that is in the log. With idempotence the retry is recognised.
 
-Since Kafka 3.7 brokers say it rarely (REQUEST_TIMED_OUT takes its place); it is made here on the wire, after the broker has served the request, which is when a broker says it.`,
+Since Kafka 3.7 brokers say it rarely (REQUEST_TIMED_OUT takes its place); it is made here on the wire, after the
+broker has served the request, which is when a broker says it.`,
 		Sources: []string{"Kafka's core/…/Partition.scala (checkEnoughReplicasReachOffset)", "KAFKA-15583"},
 		Essence: []Break{{NoFaults: true}},
 
@@ -63,11 +65,14 @@ func tooLarge() Named {
 	return Named{
 		Name:  "too-large",
 		Claim: "a record over the limit is refused by name; a batch over the limit is split and resent, by client and version",
-		Story: `A topic takes batches of up to max.message.bytes. A single record above that can never be written: the broker says MESSAGE_TOO_LARGE, the client passes the name on, and the event is certainly not in the log.
+		Story: `A topic takes batches of up to max.message.bytes. A single record above that can never be written:
+the broker says MESSAGE_TOO_LARGE, the client passes the name on, and the event is certainly not in the log.
 
-A batch of many small records may be above the limit although each record is far below. Kafka's Java client then splits the batch and sends the parts, without spending a retry. How far it splits depends on its
-version: before 4.4 only down to batch.size, so that a limit below batch.size leaves it splitting and trying until delivery.timeout.ms, with nothing written at all; from 4.4 on it goes on until the parts
-fit. The client's version decides, not the broker's. franz-go does not split: every record of the batch fails with the error's name.
+A batch of many small records may be above the limit although each record is far below. Kafka's Java client then
+splits the batch and sends the parts, without spending a retry. How far it splits depends on its version: before 4.4
+only down to batch.size, so that a limit below batch.size leaves it splitting and trying until delivery.timeout.ms,
+with nothing written at all; from 4.4 on it goes on until the parts fit. The client's version decides, not the
+broker's. franz-go does not split: every record of the batch fails with the error's name.
 
 The remedy is the same for all: batch.size below max.message.bytes.`,
 		Sources: []string{"KIP-126 (splitting of batches)", "measured with the Java clients 4.1.0 and 4.4.0"},
@@ -92,7 +97,8 @@ The remedy is the same for all: batch.size below max.message.bytes.`,
 			case c.Java():
 				return append(expected, none("acknowledged{batch}", "this version does not split it far enough, and gives it up in the end"))
 			case c.FranzGo():
-				return append(expected, atLeast("errors:MESSAGE_TOO_LARGE{batch}", 1, "franz-go does not split it: its records failed by name"))
+				return append(expected, atLeast("errors:MESSAGE_TOO_LARGE{batch}", 1,
+					"franz-go does not split it: its records failed by name"))
 			}
 			return expected
 		},
@@ -116,11 +122,13 @@ func duplicateAnswerIsSuccess() Named {
 	return Named{
 		Name:  "duplicate-answer-is-success",
 		Claim: "DUPLICATE_SEQUENCE_NUMBER as the answer (after the append) counts as success, without an offset",
-		Story: `An idempotent producer retries, and the broker says DUPLICATE_SEQUENCE_NUMBER: I have this one. It has the shape of an error and is none. The event is in the log; the client
-libraries know that, and report a success. What they cannot report is where it lies: the answer has no offset.
+		Story: `An idempotent producer retries, and the broker says DUPLICATE_SEQUENCE_NUMBER: I have this one. It
+has the shape of an error and is none. The event is in the log; the client libraries know that, and report a success.
+What they cannot report is where it lies: the answer has no offset.
 
-Today's brokers answer a duplicate with success and the first offset (see lost-ack-idempotent) as long as they remember it. The code is left from brokers that did not, and stays in the
-protocol. It is made here on the wire, after the append.`,
+Today's brokers answer a duplicate with success and the first offset (see lost-ack-idempotent) as long as they
+remember it. The code is left from brokers that did not, and stays in the protocol. It is made here on the wire, after
+the append.`,
 		Sources: []string{"Kafka's clients/…/Sender.java (completeBatch)", "Kafka's protocol, error 46"},
 		Essence: []Break{{NoFaults: true}},
 
@@ -150,13 +158,16 @@ func newProducerIDMidRetry() Named {
 	return Named{
 		Name:  "new-producer-id-mid-retry",
 		Claim: "the producer id or epoch changes between two attempts: what happens to the batch, by client",
-		Story: `Payment #42 is written, and the answer is lost. Before the retry arrives the broker has forgotten the producer: it says OUT_OF_ORDER_SEQUENCE_NUMBER, or UNKNOWN_PRODUCER_ID on old brokers. Now the client
-needs a new epoch (or a new id) to go on at all. And the batch whose fate it does not know?
+		Story: `Payment #42 is written, and the answer is lost. Before the retry arrives the broker has forgotten
+the producer: it says OUT_OF_ORDER_SEQUENCE_NUMBER, or UNKNOWN_PRODUCER_ID on old brokers. Now the client needs a new
+epoch (or a new id) to go on at all. And the batch whose fate it does not know?
 
-Java and franz-go decide alike: they give it a sequence number under the new epoch and send it again. It is the choice against loss. And it is written twice, since under a new epoch nothing is recognised.
+Java and franz-go decide alike: they give it a sequence number under the new epoch and send it again. It is the choice
+against loss. And it is written twice, since under a new epoch nothing is recognised.
 
-That breaks the promise of idempotence, and the verdict says so. It takes a broker that lost its memory of the producer between two attempts, as in restart-shrinks-window; here the broker's answer to the retry
-is made on the wire.`,
+That breaks the promise of idempotence, and the verdict says so. It takes a broker that lost its memory of the
+producer between two attempts, as in restart-shrinks-window; here the broker's answer to the retry is made on the
+wire.`,
 		Sources: []string{"KIP-360 (epoch bump by the client)", "Kafka's clients/…/TransactionManager.java", "franz-go's sink.go"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 
@@ -241,14 +252,18 @@ func errorCodes() Named {
 		Name: "error-codes",
 		Claim: "for every error that a produce can be answered with: does this client retry, split, fail or stop, " +
 			"how often, and what is the outcome",
-		Story: `A broker has some thirty ways to say no to a produce, and a client has to know for each whether to try again, to give up this event, or to give up altogether. The documentation calls an error "retriable" or not; what
+		Story: `A broker has some thirty ways to say no to a produce, and a client has to know for each whether to
+try again, to give up this event, or to give up altogether. The documentation calls an error "retriable" or not; what
 a library does is in its code.
 
-The scenario opens one idempotent producer for each code. Each sends an event that ends well, then one that is answered with that code twice, on the wire, where a healthy broker could say so; then a third. From the attempts one
-sees whether the client tried again and how often; from its completion, what it told the application; from the log, what had really happened; and from the third event whether the producer still works.
+The scenario opens one idempotent producer for each code. Each sends an event that ends well, then one that is
+answered with that code twice, on the wire, where a healthy broker could say so; then a third. From the attempts one
+sees whether the client tried again and how often; from its completion, what it told the application; from the log,
+what had really happened; and from the third event whether the producer still works.
 
 The table in doc/SCENARIOS.md has a row for each code and a column for each client.`,
-		Sources: []string{"Kafka's protocol, error codes", "Kafka's clients/…/Sender.java and TransactionManager.java", "franz-go's sink.go"},
+		Sources: []string{"Kafka's protocol, error codes",
+			"Kafka's clients/…/Sender.java and TransactionManager.java", "franz-go's sink.go"},
 		Essence: []Break{{NoFaults: true}},
 
 		configure: setProducer("acks=all", idempotenceOn),

@@ -29,15 +29,18 @@ func gapRefusedOrBuffered() Named {
 	return Named{
 		Name:  "gap-refused-or-buffered",
 		Claim: "does the broker hold an out-of-sequence batch back until the missing one comes, or refuse it? It refuses it",
-		Story: `An idempotent producer has batches 5, 6, 7 and 8 on their way. Batch 5 is refused, say because the partition has just lost a replica. Batches 6, 7 and 8
-arrive: they are in sequence among themselves, and one is missing before them.
+		Story: `An idempotent producer has batches 5, 6, 7 and 8 on their way. Batch 5 is refused, say because the
+partition has just lost a replica. Batches 6, 7 and 8 arrive: they are in sequence among themselves, and one is
+missing before them.
 
-Some articles say that the broker buffers them, as TCP does with segments, and appends all of them once 5 has come. If it did, the client would have to send only batch 5 again.
-Others say that it refuses each of them, and that the client sends all four again.
+Some articles say that the broker buffers them, as TCP does with segments, and appends all of them once 5 has come. If
+it did, the client would have to send only batch 5 again. Others say that it refuses each of them, and that the client
+sends all four again.
 
-What went over the wire settles it. Every batch behind the gap is answered OUT_OF_ORDER_SEQUENCE_NUMBER, at once, before batch 5 is sent again; none is appended until it comes a
-second time. The broker keeps no batch that it cannot append: the order is the work of the client, which keeps what is unacknowledged in order, and of the broker's
-refusal, which makes overtaking impossible.`,
+What went over the wire settles it. Every batch behind the gap is answered OUT_OF_ORDER_SEQUENCE_NUMBER, at once,
+before batch 5 is sent again; none is appended until it comes a second time. The broker keeps no batch that it cannot
+append: the order is the work of the client, which keeps what is unacknowledged in order, and of the broker's refusal,
+which makes overtaking impossible.`,
 		Sources:  []string{"Kafka's storage/…/ProducerAppendInfo.java (checkSequence)", sourceKIP98},
 		Disputed: "the broker buffers what comes out of sequence and appends it when the missing batch has come",
 		Essence:  []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
@@ -77,13 +80,16 @@ func sequenceGap() Named {
 		Name: "sequence-gap",
 		Claim: "after the leader has accepted a batch of this producer, one whose sequence skips is refused, not written; " +
 			"the client recovers without loss or disorder",
-		Story: `The leader refuses one batch of an idempotent producer with an error that a leader gives when it is about to be replaced. The batches behind it skip a sequence number, and the leader,
-which has accepted batches of this producer before, refuses them. The client gets a row of errors that it never shows to the application: it sends everything again in order, and
-each send ends well.
+		Story: `The leader refuses one batch of an idempotent producer with an error that a leader gives when it is
+about to be replaced. The batches behind it skip a sequence number, and the leader, which has accepted batches of this
+producer before, refuses them. The client gets a row of errors that it never shows to the application: it sends
+everything again in order, and each send ends well.
 
-"Has accepted a batch of this producer" matters. A leader that knows nothing of a producer id takes any first sequence number: after its state has expired
-(producer.id.expiration.ms, a day), for instance, a gap is not noticed. That was measured with real brokers: a first batch with sequence 17 is accepted.`,
-		Sources: []string{"Kafka's storage/…/ProducerAppendInfo.java (checkSequence)", "KIP-360, for what happens where the state is gone"},
+"Has accepted a batch of this producer" matters. A leader that knows nothing of a producer id takes any first sequence
+number: after its state has expired (producer.id.expiration.ms, a day), for instance, a gap is not noticed. That was
+measured with real brokers: a first batch with sequence 17 is accepted.`,
+		Sources: []string{"Kafka's storage/…/ProducerAppendInfo.java (checkSequence)",
+			"KIP-360, for what happens where the state is gone"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 
 		configure: setProducer("acks=all", idempotenceOn, fiveInFlight),
@@ -107,11 +113,13 @@ func fiveBatchWindow() Named {
 		Name: "five-batch-window",
 		Claim: "the leader knows the last five batches of a producer and partition: answered with the old offset, " +
 			"and what is older is refused",
-		Story: `How far back does the broker's memory of a producer go? The scenario lets a producer write ten batches, records the bytes of the last seven as they went over the wire, and sends
-them again, the newest first. That is what a client's retry after a lost answer looks like, byte for byte.
+		Story: `How far back does the broker's memory of a producer go? The scenario lets a producer write ten
+batches, records the bytes of the last seven as they went over the wire, and sends them again, the newest first. That
+is what a client's retry after a lost answer looks like, byte for byte.
 
-The last five are each answered with the offset at which they have been all along; nothing is appended. The sixth- and the seventh-last are refused with
-OUT_OF_ORDER_SEQUENCE_NUMBER: the leader cannot tell them from a batch that never arrived, and does not append what is out of sequence.
+The last five are each answered with the offset at which they have been all along; nothing is appended. The sixth- and
+the seventh-last are refused with OUT_OF_ORDER_SEQUENCE_NUMBER: the leader cannot tell them from a batch that never
+arrived, and does not append what is out of sequence.
 
 Five is also what max.in.flight.requests.per.connection may be with idempotence, and this is why.`,
 		Sources: []string{"Kafka's storage/…/ProducerStateEntry.java (NUM_BATCHES_TO_RETAIN)", "KAFKA-5494"},
@@ -146,12 +154,13 @@ func failoverKeepsProducerState() Named {
 	return Named{
 		Name:  "failover-keeps-producer-state",
 		Claim: "idempotence across a move to a follower that ran throughout",
-		Story: `"Idempotence is a promise of one broker: when the leader dies, the new one knows nothing." So some articles have it. But what the leader remembers of a producer is no
-state of its own: it is derived from the log. A follower that copies the log derives the same.
+		Story: `"Idempotence is a promise of one broker: when the leader dies, the new one knows nothing." So some
+articles have it. But what the leader remembers of a producer is no state of its own: it is derived from the log. A
+follower that copies the log derives the same.
 
-The scenario lets a producer's batches be written while their answers are held back, moves the leadership to another broker, breaks the connection, and
-lets the client retry. The new leader answers the retries with the offsets that the old one had given. Then the recorded bytes of the last five batches are sent once more: it knows
-all five.
+The scenario lets a producer's batches be written while their answers are held back, moves the leadership to another
+broker, breaks the connection, and lets the client retry. The new leader answers the retries with the offsets that the
+old one had given. Then the recorded bytes of the last five batches are sent once more: it knows all five.
 
 A follower that was restarted meanwhile remembers less: see restart-shrinks-window.`,
 		Sources:  []string{sourceKIP98 + " (producer state is rebuilt from the log)", "Kafka's storage/…/ProducerStateManager.java"},
@@ -228,14 +237,17 @@ func restartShrinksWindow() Named {
 	return Named{
 		Name:  "restart-shrinks-window",
 		Claim: "a restarted leader remembers one batch only: what a retry of an older one does, by client",
-		Story: `What a broker knows of a producer is written to disk from time to time, as a snapshot, and the snapshot holds one batch for each producer: the last. A broker that was
-restarted, cleanly or not, begins with that.
+		Story: `What a broker knows of a producer is written to disk from time to time, as a snapshot, and the
+snapshot holds one batch for each producer: the last. A broker that was restarted, cleanly or not, begins with that.
 
-So when all three brokers were restarted, a retry of the last batch is still recognised. A retry of the one before it is not: the leader says OUT_OF_ORDER_SEQUENCE_NUMBER. It means "I do not
-know this one", and the client takes it for "I have never had this one": it gives itself a new epoch, numbers what it has in flight from 0, and sends it again. The broker appends it again.
+So when all three brokers were restarted, a retry of the last batch is still recognised. A retry of the one before it
+is not: the leader says OUT_OF_ORDER_SEQUENCE_NUMBER. It means "I do not know this one", and the client takes it for
+"I have never had this one": it gives itself a new epoch, numbers what it has in flight from 0, and sends it again.
+The broker appends it again.
 
-That is a duplicate under the default producer. KIP-98 promises that there is none, so the verdict says violated, and names the hole. It takes several batches whose answers were
-all lost, and restarts of every replica before the client gets through again: a rolling restart under a bad network can do it.`,
+That is a duplicate under the default producer. KIP-98 promises that there is none, so the verdict says violated, and
+names the hole. It takes several batches whose answers were all lost, and restarts of every replica before the client
+gets through again: a rolling restart under a bad network can do it.`,
 		Sources: []string{"Kafka's storage/…/ProducerStateManager.java (a snapshot holds the last batch)",
 			"KIP-360 (the client bumps its epoch)", "measured: a leader that ran throughout answers replays of the last five batches"},
 		OnlyContainers: "its brokers keep no snapshots: what they remember of a producer does not shrink",
@@ -267,15 +279,18 @@ func idempotentOrderDisputed() Named {
 	return Named{
 		Name:  "idempotent-order-disputed",
 		Claim: "\"with idempotence and five in flight order may break, set one\": it holds",
-		Story: `"If you need order, set max.in.flight.requests.per.connection to 1, also with idempotence": the advice is older than idempotence with several in flight (it came with Kafka 1.0)
-and is still copied.
+		Story: `"If you need order, set max.in.flight.requests.per.connection to 1, also with idempotence": the
+advice is older than idempotence with several in flight (it came with Kafka 1.0) and is still copied.
 
-The scenario tries to break the order of an idempotent producer with five in flight by everything that makes a client retry: refusals of single batches, lost answers, connections that are cut before the
-broker has the request, and a leadership that moves. Every key has its own order, and a reader would notice any inversion. There is none, and what is not acknowledged does
-not surface behind what is.
+The scenario tries to break the order of an idempotent producer with five in flight by everything that makes a client
+retry: refusals of single batches, lost answers, connections that are cut before the broker has the request, and a
+leadership that moves. Every key has its own order, and a reader would notice any inversion. There is none, and what
+is not acknowledged does not surface behind what is.
 
-What can break it is named elsewhere: a new session (new-session-resend), and going on after an error that the client could not resolve.`,
-		Sources:  []string{"KAFKA-5494", "Kafka's producer configuration, enable.idempotence: \"message ordering is preserved for any allowable value\""},
+What can break it is named elsewhere: a new session (new-session-resend), and going on after an error that the client
+could not resolve.`,
+		Sources: []string{"KAFKA-5494",
+			"Kafka's producer configuration, enable.idempotence: \"message ordering is preserved for any allowable value\""},
 		Disputed: "with idempotence and five in flight the order may break, so one must be set",
 		Essence:  []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 

@@ -19,11 +19,13 @@ func retryKeepsPartition() Named {
 		Name: "retry-keeps-partition",
 		Claim: "the partition is chosen once, when the event is handed over, also when partitions are added " +
 			"during the retries",
-		Story: `Events of one key go to one partition: the hash of the key, modulo the number of partitions. Now a batch has to be retried, and while it is, somebody adds partitions to the topic. If the client chose
-again for the retry, the event would go elsewhere, and could be written twice, in two partitions, which no idempotence would notice.
+		Story: `Events of one key go to one partition: the hash of the key, modulo the number of partitions. Now a
+batch has to be retried, and while it is, somebody adds partitions to the topic. If the client chose again for the
+retry, the event would go elsewhere, and could be written twice, in two partitions, which no idempotence would notice.
 
-It does not. The partition is chosen when the event is handed over, and stays. What does change is the choice for later events of the same key: they go where the new number of partitions puts them, and the
-order between old and new events of that key is gone. Adding partitions is what breaks it, not the retry.`,
+It does not. The partition is chosen when the event is handed over, and stays. What does change is the choice for
+later events of the same key: they go where the new number of partitions puts them, and the order between old and new
+events of that key is gone. Adding partitions is what breaks it, not the retry.`,
 		Sources: []string{"Kafka's clients/…/RecordAccumulator.java", "Kafka's operations manual, adding partitions"},
 		Essence: []Break{{NoFaults: true}},
 
@@ -71,11 +73,13 @@ func compressionCodecs() Named {
 	return Named{
 		Name:  "compression-codecs",
 		Claim: "none, gzip, snappy, lz4, zstd under faults: every byte comes back; ratio and throughput measured",
-		Story: `A batch is compressed by the client, stored as it came, and decompressed by the consumer: three libraries may be involved, and every byte has to come back. Each event here carries a value, two headers and a checksum over
-all of them; the reader verifies each, after batches were refused, resent and had lost their answers.
+		Story: `A batch is compressed by the client, stored as it came, and decompressed by the consumer: three
+libraries may be involved, and every byte has to come back. Each event here carries a value, two headers and a
+checksum over all of them; the reader verifies each, after batches were refused, resent and had lost their answers.
 
-What compression gives is measured on values that compress about as well as JSON does: the size without compression by the size on the wire, for each codec, in batches of 16 KiB. It has no say in what is lost, duplicated or reordered: a batch is
-a batch.`,
+What compression gives is measured on values that compress about as well as JSON does: the size without compression by
+the size on the wire, for each codec, in batches of 16 KiB. It has no say in what is lost, duplicated or reordered: a
+batch is a batch.`,
 		Sources: []string{"Kafka's producer configuration, compression.type", "KIP-110 (zstd)"},
 		Essence: []Break{{NoFaults: true}, {Producer: with("compression.type=none")}},
 
@@ -116,10 +120,12 @@ func lingerAndBatch() Named {
 	return Named{
 		Name:  "linger-and-batch",
 		Claim: "batching widens what one fault duplicates or loses; measured",
-		Story: `linger.ms and batch.size say how many events share a request. They have no say in whether something is written twice, and every say in how much: a lost answer makes the whole batch be retried.
+		Story: `linger.ms and batch.size say how many events share a request. They have no say in whether something
+is written twice, and every say in how much: a lost answer makes the whole batch be retried.
 
-Two producers without idempotence lose one answer each. One sends each event by itself: one event is written twice. The other waits 50 ms for batches of up to 64 KiB: all of the batch is. The same holds for what a
-crashed leader loses, and for what one refused record takes with it.
+Two producers without idempotence lose one answer each. One sends each event by itself: one event is written twice.
+The other waits 50 ms for batches of up to 64 KiB: all of the batch is. The same holds for what a crashed leader
+loses, and for what one refused record takes with it.
 
 It is no argument against batches, which are where throughput comes from. It is one for idempotence.`,
 		Sources: []string{"Kafka's producer configuration, linger.ms and batch.size"},
@@ -156,11 +162,15 @@ func bufferFull() Named {
 	return Named{
 		Name:  "buffer-full",
 		Claim: "a full buffer blocks or fails clearly; nothing disappears",
-		Story: `When the broker does not answer, events gather in the producer's buffer. It holds buffer.memory bytes. What then?
+		Story: `When the broker does not answer, events gather in the producer's buffer. It holds buffer.memory
+bytes. What then?
 
-Kafka's Java client lets send() wait, for max.block.ms, and then fails it with a TimeoutException about memory (BufferExhaustedException): the event was never taken, which is certain. franz-go lets Produce wait for as long as it takes.
+Kafka's Java client lets send() wait, for max.block.ms, and then fails it with a TimeoutException about memory
+(BufferExhaustedException): the event was never taken, which is certain. franz-go lets Produce wait for as long as it
+takes.
 
-Either way each event has an end that the application can see: it waited, it was refused, or it was delivered later. Nothing disappears in between. An application that sends from its event loop should know that it can block.`,
+Either way each event has an end that the application can see: it waited, it was refused, or it was delivered later.
+Nothing disappears in between. An application that sends from its event loop should know that it can block.`,
 		Sources: []string{"Kafka's producer configuration, buffer.memory and max.block.ms", "franz-go's kgo.MaxBufferedBytes"},
 		Essence: []Break{{NoFaults: true}},
 
@@ -198,13 +208,18 @@ func keyPartitioning() Named {
 		Name: "key-partitioning",
 		Claim: "equal keys go to one partition (murmur2), also after retries; a hot key makes a hot partition; " +
 			"adding partitions moves keys",
-		Story: `Order in Kafka is order within a partition, and what brings the events of one customer into one partition is the hash of their key: murmur2 of its bytes, modulo the number of partitions. Java and franz-go agree on
-it to the bit; librdkafka by default and sarama do not, so that two libraries on one topic can put one key into two places.
+		Story: `Order in Kafka is order within a partition, and what brings the events of one customer into one
+partition is the hash of their key: murmur2 of its bytes, modulo the number of partitions. Java and franz-go agree on
+it to the bit; librdkafka by default and sarama do not, so that two libraries on one topic can put one key into two
+places.
 
-Equal keys stay together under retries. A key with most of the traffic makes a partition with most of the traffic, and no number of partitions helps: they are shared out by key, not by load.
+Equal keys stay together under retries. A key with most of the traffic makes a partition with most of the traffic, and
+no number of partitions helps: they are shared out by key, not by load.
 
-And the modulo means that adding partitions moves keys: later events of most keys go elsewhere than earlier ones. Where order by key matters, a topic has the partitions it needs from the start.`,
-		Sources: []string{"Kafka's clients/…/BuiltInPartitioner.java and Utils.java (murmur2)", "Kafka's operations manual, adding partitions"},
+And the modulo means that adding partitions moves keys: later events of most keys go elsewhere than earlier ones.
+Where order by key matters, a topic has the partitions it needs from the start.`,
+		Sources: []string{"Kafka's clients/…/BuiltInPartitioner.java and Utils.java (murmur2)",
+			"Kafka's operations manual, adding partitions"},
 		Essence: []Break{{NoFaults: true}},
 
 		configure: func(s *Scenario) {

@@ -27,26 +27,31 @@ const (
 )
 
 func retriesAndOrder() []Named {
-	return []Named{lostAck(), lostAckIdempotent(), reorderInFlight(), oneInFlightScenario(), idempotentFiveInFlight(), moreThanFive()}
+	return []Named{lostAck(), lostAckIdempotent(), reorderInFlight(), oneInFlightScenario(),
+		idempotentFiveInFlight(), moreThanFive()}
 }
 
 func lostAck() Named {
 	return Named{
 		Name:  "lost-ack",
 		Claim: "acks=all, retries on, idempotence off: the write is committed, its response is lost, the retry writes it again",
-		Story: `A shop charges payments through Kafka. The producer of payment #42 sends it; the leader appends it, the followers copy it, and the
-leader answers "done". That answer never arrives: the connection breaks on the way back.
+		Story: `A shop charges payments through Kafka. The producer of payment #42 sends it; the leader appends it,
+the followers copy it, and the leader answers "done". That answer never arrives: the connection breaks on the way
+back.
 
-The producer now knows nothing. Either the request was lost, and the payment is not in the log; or the answer was, and it is. From where the
-producer stands both look the same. With retries on (the default) it assumes the worse and sends payment #42 again.
+The producer now knows nothing. Either the request was lost, and the payment is not in the log; or the answer was, and
+it is. From where the producer stands both look the same. With retries on (the default) it assumes the worse and sends
+payment #42 again.
 
-Nothing in the second request tells the broker that it has seen this payment before: without idempotence a batch carries neither a producer id nor a
-sequence number. So the broker appends it again, answers "done", and this time the answer arrives. The producer reports one success. The log holds the payment
-twice, and whoever reads it charges the customer twice.
+Nothing in the second request tells the broker that it has seen this payment before: without idempotence a batch
+carries neither a producer id nor a sequence number. So the broker appends it again, answers "done", and this time the
+answer arrives. The producer reports one success. The log holds the payment twice, and whoever reads it charges the
+customer twice.
 
-acks=all does not help: it decides when a write counts as done, and both writes were. The remedy is enable.idempotence=true (the default of Kafka's own client since 3.0):
-see lost-ack-idempotent.`,
-		Sources: []string{sourceKIP98 + ": \"the producer's retries can create duplicates\"", "Kafka's producer configuration, retries"},
+acks=all does not help: it decides when a write counts as done, and both writes were. The remedy is
+enable.idempotence=true (the default of Kafka's own client since 3.0): see lost-ack-idempotent.`,
+		Sources: []string{sourceKIP98 + ": \"the producer's retries can create duplicates\"",
+			"Kafka's producer configuration, retries"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOn)}, {Producer: with("retries=0")}},
 
 		configure: setProducer("acks=all", idempotenceOff),
@@ -86,13 +91,16 @@ func lostAckIdempotent() Named {
 	return Named{
 		Name:  "lost-ack-idempotent",
 		Claim: "the same with idempotence: the broker answers the retry with the first offset, nothing is written twice",
-		Story: `The same payment #42, the same lost answer, and enable.idempotence=true. Now the producer has an id, and each batch for a partition bears a
-sequence number. The retry carries the same id and the same number as the first attempt.
+		Story: `The same payment #42, the same lost answer, and enable.idempotence=true. Now the producer has an id,
+and each batch for a partition bears a sequence number. The retry carries the same id and the same number as the first
+attempt.
 
-The leader remembers, for each producer, the last batches that it appended. It finds this one among them, appends nothing, and answers "done" with the offset at which the
-batch has been all along. On the wire one sees two attempts and one offset; in the log one payment.
+The leader remembers, for each producer, the last batches that it appended. It finds this one among them, appends
+nothing, and answers "done" with the offset at which the batch has been all along. On the wire one sees two attempts
+and one offset; in the log one payment.
 
-That holds for a retry by the client library. It does not hold for an application that sends the payment again: see new-session-resend and same-event-sent-twice.`,
+That holds for a retry by the client library. It does not hold for an application that sends the payment again: see
+new-session-resend and same-event-sent-twice.`,
 		Sources: []string{sourceKIP98, sourceStateEntry},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 
@@ -111,16 +119,20 @@ That holds for a retry by the client library. It does not hold for an applicatio
 
 func reorderInFlight() Named {
 	return Named{
-		Name:  "reorder-in-flight",
-		Claim: "five in flight, idempotence off: a batch that failed is retried behind its successors; paid lands before created for one key",
-		Story: `An order is first created, then paid: two events of one key, so they go to one partition, and a reader relies on their order.
+		Name: "reorder-in-flight",
+		Claim: "five in flight, idempotence off: a batch that failed is retried behind its successors; " +
+			"paid lands before created for one key",
+		Story: `An order is first created, then paid: two events of one key, so they go to one partition, and a
+reader relies on their order.
 
-The producer has up to five requests in flight on a connection: it does not wait for the answer about "created" before it sends "paid". Say the broker refuses the
-batch with "created", because it is just losing the leadership, and takes the one with "paid" a moment later. The producer retries the refused one, as it should. By then "paid" is
-in the log. The order was paid before it existed.
+The producer has up to five requests in flight on a connection: it does not wait for the answer about "created" before
+it sends "paid". Say the broker refuses the batch with "created", because it is just losing the leadership, and takes
+the one with "paid" a moment later. The producer retries the refused one, as it should. By then "paid" is in the log.
+The order was paid before it existed.
 
-It takes no lost connection and no crash: any error that is retried is enough, as long as a later request is already on its way. The remedies are
-idempotence (see idempotent-five-in-flight), or one request in flight (see one-in-flight for what that costs and what it does not remedy).`,
+It takes no lost connection and no crash: any error that is retried is enough, as long as a later request is already
+on its way. The remedies are idempotence (see idempotent-five-in-flight), or one request in flight (see one-in-flight
+for what that costs and what it does not remedy).`,
 		Sources: []string{sourceInFlight + ": \"there is a risk of message reordering after a failed send due to retries\""},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOn)}, {Producer: with(oneInFlight)}},
 
@@ -178,17 +190,20 @@ func throughput(s *script, producers ...*session) {
 
 func oneInFlightScenario() Named {
 	return Named{
-		Name:  "one-in-flight",
-		Claim: "the same faults and lost responses, one in flight: order holds, duplicates do not go away; what it costs in throughput is measured",
-		Story: `The classical advice against disorder is max.in.flight.requests.per.connection=1: the next batch leaves only when the last one was answered, so
-nothing can overtake it. That is true, and this scenario shows it: the faults that reorder with five in flight do not with one.
+		Name: "one-in-flight",
+		Claim: "the same faults and lost responses, one in flight: order holds, duplicates do not go " +
+			"away; what it costs in throughput is measured",
+		Story: `The classical advice against disorder is max.in.flight.requests.per.connection=1: the next batch
+leaves only when the last one was answered, so nothing can overtake it. That is true, and this scenario shows it: the
+faults that reorder with five in flight do not with one.
 
-It is often read as "and then every event is there once". It is not so. A lost answer is retried with one in flight exactly as with five, and written twice. One in flight
-remedies order alone.
+It is often read as "and then every event is there once". It is not so. A lost answer is retried with one in flight
+exactly as with five, and written twice. One in flight remedies order alone.
 
-It has a price. With one request in flight a connection carries one batch per round trip. The scenario measures it over a network where each answer takes 5 ms: the
-same events from a producer with one in flight and from one with five. Idempotence with five in flight has order, no duplicates and the throughput of five:
-see idempotent-five-in-flight. There is little reason left for one in flight.`,
+It has a price. With one request in flight a connection carries one batch per round trip. The scenario measures it
+over a network where each answer takes 5 ms: the same events from a producer with one in flight and from one with
+five. Idempotence with five in flight has order, no duplicates and the throughput of five: see
+idempotent-five-in-flight. There is little reason left for one in flight.`,
 		Sources: []string{sourceInFlight, "KAFKA-3197: one in flight keeps order also when the leader moves"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(fiveInFlight)}, {Producer: with(idempotenceOn, fiveInFlight)}},
 
@@ -221,12 +236,16 @@ func idempotentFiveInFlight() Named {
 	return Named{
 		Name:  "idempotent-five-in-flight",
 		Claim: "five in flight with idempotence: order holds, no duplicates, throughput of five in flight",
-		Story: `The same refusals and lost answers as in one-in-flight, now with enable.idempotence=true and five requests in flight.
+		Story: `The same refusals and lost answers as in one-in-flight, now with enable.idempotence=true and five
+requests in flight.
 
-Order holds although later batches are on their way when one is refused: the broker sees by the sequence numbers that one is missing and refuses the later ones too
-(OUT_OF_ORDER_SEQUENCE_NUMBER), until the missing one has come. The client sends them again in order. Duplicates do not arise, because a batch that was written is recognised by its number.
+Order holds although later batches are on their way when one is refused: the broker sees by the sequence numbers that
+one is missing and refuses the later ones too (OUT_OF_ORDER_SEQUENCE_NUMBER), until the missing one has come. The
+client sends them again in order. Duplicates do not arise, because a batch that was written is recognised by its
+number.
 
-And nothing was given up for it: the throughput is that of five in flight. The scenario measures it beside a producer with one in flight.`,
+And nothing was given up for it: the throughput is that of five in flight. The scenario measures it beside a producer
+with one in flight.`,
 		Sources: []string{sourceKIP98, "KAFKA-5494: idempotence with up to five in flight", sourceStateEntry},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 
@@ -262,12 +281,14 @@ func moreThanFive() Named {
 	return Named{
 		Name:  "more-than-five",
 		Claim: "more than five in flight with idempotence is refused, by each client in its own way",
-		Story: `The broker remembers the last five batches of a producer and partition (see five-batch-window). With more than five in flight a retry could be of a batch that it has
-forgotten, so the clients do not let it come to that.
+		Story: `The broker remembers the last five batches of a producer and partition (see five-batch-window). With
+more than five in flight a retry could be of a batch that it has forgotten, so the clients do not let it come to that.
 
-Each has its own way. Kafka's Java client from 4.0 on refuses to be created (ConfigException) whenever max.in.flight.requests.per.connection is above 5 and idempotence is not switched off
-by name. Its 3.x versions refuse only where idempotence was asked for by name; where it was on by default they switched it off and said so in a line of the log: the application went on
-without idempotence. franz-go refuses any number of requests in flight with idempotence, and always has five.
+Each has its own way. Kafka's Java client from 4.0 on refuses to be created (ConfigException) whenever
+max.in.flight.requests.per.connection is above 5 and idempotence is not switched off by name. Its 3.x versions refuse
+only where idempotence was asked for by name; where it was on by default they switched it off and said so in a line of
+the log: the application went on without idempotence. franz-go refuses any number of requests in flight with
+idempotence, and always has five.
 
 The scenario asks twice: once with enable.idempotence=true, and once with nothing but six in flight.`,
 		Sources: []string{"Kafka's clients/…/ProducerConfig.java (postProcessAndValidateIdempotenceConfigs)", sourceInFlight,

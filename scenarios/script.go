@@ -132,24 +132,22 @@ func (s *script) openAfter(earlier, name string, own ...set) *session {
 	return p
 }
 
-// refused opens a producer that its library is expected to refuse, and gives whether
-// it did; the refusal stands in the history.
-func (s *script) refused(name string, own ...set) bool {
+// refused opens a producer that its library is expected to refuse; the refusal stands in
+// the history, or else the session.
+func (s *script) refused(name string, own ...set) {
 	if s.over() {
-		return false
+		return
 	}
 	producer, err := s.newProducer("", name, own...)
 	var refused *clients.RefusedError
 	var notApplicable *clients.NotApplicableError
 	switch {
 	case errors.As(err, &refused), errors.As(err, &notApplicable):
-		return true
 	case err != nil:
 		s.fail("opening the producer %s: %w", name, err)
-		return false
+	default:
+		s.producers = append(s.producers, producer)
 	}
-	s.producers = append(s.producers, producer)
-	return false
 }
 
 func (s *script) newProducer(earlier, name string, own ...set) (clients.Producer, error) {
@@ -228,7 +226,8 @@ func (p *session) settle(limit time.Duration) {
 // flight until the first answer, and a connection has to be made.
 func (p *session) warm() {
 	p.send("warm-up")
-	p.until(stepLimit, fmt.Sprintf("the first event of %s is acknowledged", p.name), func() bool { return p.acknowledged.Load() > 0 })
+	p.until(stepLimit, fmt.Sprintf("the first event of %s is acknowledged", p.name),
+		func() bool { return p.acknowledged.Load() > 0 })
 }
 
 // load hands over events of the keys, one after the other, at a rate, until it is
@@ -399,21 +398,20 @@ func (s *script) read(earlier, name, group string) *reader {
 }
 
 // poll polls until it was given so many records, or none came for the limit.
-func (r *reader) poll(records int, limit time.Duration) (got int) {
+func (r *reader) poll(records int, limit time.Duration) {
 	if r.over() {
-		return 0
+		return
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
-	for got < records && ctx.Err() == nil {
+	for got := 0; got < records && ctx.Err() == nil; {
 		n, err := r.consumer.Poll(ctx)
 		if err != nil {
 			r.fail("polling with the consumer %s: %w", r.name, err)
-			return got
+			return
 		}
 		got += n
 	}
-	return got
 }
 
 // commit commits the positions behind what was given.

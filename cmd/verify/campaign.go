@@ -181,10 +181,10 @@ func statusOfCells(cells []scenarios.Cell, interrupted bool) error {
 		status = exitUnknown
 	}
 	for _, cell := range cells {
-		switch {
-		case cell.Verdict == checker.Otherwise:
+		switch cell.Verdict {
+		case checker.Otherwise:
 			return verdictError{exitViolated}
-		case cell.Verdict == checker.UnknownWord:
+		case checker.UnknownWord:
 			status = exitUnknown
 		}
 	}

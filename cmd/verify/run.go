@@ -242,6 +242,12 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if err != nil {
 		return usageError{err}
 	}
+	return s.play(ctx, runner, directory, scenario, f)
+}
+
+// play plays one scenario, says what became of it, and gives the exit status.
+func (s streams) play(ctx context.Context, runner *scenarios.Runner, directory *runs.Directory, scenario scenarios.Scenario,
+	f *runFlags) error {
 	_, _ = fmt.Fprintf(s.progress, "seed %d, run directory %s\n", scenario.Seed, directory.Path)
 	live := startLive(s.progress, runner)
 	verdict, err := runner.Run(ctx, directory)
@@ -258,13 +264,14 @@ func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *ru
 	if problem := runner.Problem(); problem != nil {
 		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", problem)
 	}
-	if err != nil && verdict.Verdict == checker.Held {
+	status := statusOf([]*checker.Verdict{verdict})
+	if verdict.Expected != nil {
+		status = statusOfCells([]scenarios.Cell{{Verdict: verdict.Expected.Verdict}}, false)
+	}
+	if err != nil && status == nil {
 		return verdictError{exitUnknown}
 	}
-	if verdict.Expected != nil {
-		return statusOfCells([]scenarios.Cell{{Verdict: verdict.Expected.Verdict}}, false)
-	}
-	return statusOf([]*checker.Verdict{verdict})
+	return status
 }
 
 func (s streams) conclude(v *checker.Verdict, d *runs.Directory, played scenarios.Scenario, f *runFlags) error {

@@ -158,7 +158,7 @@ func explain(out io.Writer, n scenarios.Named) error {
 }
 
 // expectations lists what is expected of each client, once where they do not differ.
-func (w *lines) expectations(n scenarios.Named) {
+func (l *lines) expectations(n scenarios.Named) {
 	all := subjects()
 	first := expectationLines(n.Expectations(all[0]))
 	same := true
@@ -170,18 +170,18 @@ func (w *lines) expectations(n scenarios.Named) {
 		if !same {
 			who = subject.Client + " " + subject.ClientVersion
 		}
-		w.line("Expected of %s:", who)
+		l.line("Expected of %s:", who)
 		for _, text := range expectationLines(n.Expectations(subject)) {
-			w.wrapped("  ", text)
+			l.wrapped("  ", text)
 		}
 		if violates := n.Violates(subject); len(violates) > 0 {
-			w.wrapped("  ", fmt.Sprintf("(the promise against %v is broken by this, because of a hole that is known)", violates))
+			l.wrapped("  ", fmt.Sprintf("(the promise against %v is broken by this, because of a hole that is known)", violates))
 		}
 		if same {
 			return
 		}
 		if i < len(all)-1 {
-			w.line("")
+			l.line("")
 		}
 	}
 }

@@ -19,7 +19,7 @@ const compiledAgainst = "3.9.1"
 func main() {
 	if err := build(context.Background(), os.Args[1], os.Args[2]); err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "building the Java adapter: %v\n", err)
-		os.Exit(1) //nolint:forbidigo // this is the program's end
+		os.Exit(1)
 	}
 }
 
@@ -42,7 +42,8 @@ func build(ctx context.Context, source, classes string) error {
 	if err != nil {
 		return fmt.Errorf("listing the sources: %w", err)
 	}
-	arguments := append([]string{"--release", "11", "-Werror", "-Xlint:all", "-d", classes, "-cp", filepath.Join(jars, "*")}, files...)
+	arguments := append([]string{"--release", "11", "-Werror", "-Xlint:all", "-d", classes,
+		"-cp", filepath.Join(jars, "*")}, files...)
 	output, err := exec.CommandContext(ctx, "javac", arguments...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("javac: %w: %s", err, output)
