@@ -41,7 +41,7 @@ func (f franzGo) NewConsumer(ctx context.Context, options ConsumerOptions) (Cons
 	}
 	c := &franzGoConsumer{recorder: options.Recorder, open: open, group: options.Group, name: options.Name,
 		maxRecords: options.MaxPollRecords,
-		next: make(map[histories.Partition]int64), lost: make(map[histories.Partition]bool)}
+		next:       make(map[histories.Partition]int64), lost: make(map[histories.Partition]bool)}
 	if c.maxRecords <= 0 {
 		c.maxRecords = defaultMaxPollRecords
 	}

@@ -290,7 +290,7 @@ is not acknowledged does not surface behind what is.
 What can break it is named elsewhere: a new session (new-session-resend), and going on after an error that the client
 could not resolve.`,
 		Sources: []string{"KAFKA-5494",
-			"Kafka's producer configuration, enable.idempotence: \"message ordering is preserved for any allowable value\""},
+			"Kafka's producer configuration, enable.idempotence (which promises order for any value up to five)"},
 		Disputed: "with idempotence and five in flight the order may break, so one must be set",
 		Essence:  []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
 

@@ -50,7 +50,7 @@ customer twice.
 
 acks=all does not help: it decides when a write counts as done, and both writes were. The remedy is
 enable.idempotence=true (the default of Kafka's own client since 3.0): see lost-ack-idempotent.`,
-		Sources: []string{sourceKIP98 + ": \"the producer's retries can create duplicates\"",
+		Sources: []string{sourceKIP98 + " (its motivation: retries make duplicates)",
 			"Kafka's producer configuration, retries"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOn)}, {Producer: with("retries=0")}},
 
@@ -133,7 +133,7 @@ The order was paid before it existed.
 It takes no lost connection and no crash: any error that is retried is enough, as long as a later request is already
 on its way. The remedies are idempotence (see idempotent-five-in-flight), or one request in flight (see one-in-flight
 for what that costs and what it does not remedy).`,
-		Sources: []string{sourceInFlight + ": \"there is a risk of message reordering after a failed send due to retries\""},
+		Sources: []string{sourceInFlight + " (which warns of reordering by retries)"},
 		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOn)}, {Producer: with(oneInFlight)}},
 
 		configure: setProducer("acks=all", idempotenceOff, fiveInFlight),

@@ -78,7 +78,7 @@ These are two sends. The client library gives each its own sequence number, as i
 the same. Both are written, once each. A timeout in the application around a producer that retries by itself makes
 duplicates that no setting of the producer prevents; delivery.timeout.ms is the limit to set instead, and the callback
 the place to learn how it ended.`,
-		Sources: []string{"Kafka's producer javadoc: \"application level re-sends\" cannot be de-duplicated"},
+		Sources: []string{"Kafka's producer javadoc (what an application sends again cannot be recognised)"},
 		Essence: []Break{{NoFaults: true}},
 
 		configure: setProducer("acks=all", idempotenceOn),
