@@ -55,6 +55,8 @@ type Cell struct {
 	Summary string `json:"summary"`
 	// Expected says what became of each expectation; nil: nothing was played.
 	Expected *checker.Expected `json:"expected,omitempty"`
+	// Measures are all numbers about the run.
+	Measures checker.Measures `json:"-"`
 	// Took is how long it took, in seconds.
 	Took float64 `json:"took_s"`
 	// Before: it was played before the campaign was resumed.
@@ -223,7 +225,7 @@ func (p *campaigner) play(ctx context.Context, name string, w WorkloadPart) (Cel
 
 // take takes over what became of the expectations.
 func (c *Cell) take(v *checker.Verdict) {
-	c.Expected = v.Expected
+	c.Expected, c.Measures = v.Expected, v.Measures
 	c.Verdict, c.Summary = v.Expected.Verdict, v.Expected.Summary
 }
 

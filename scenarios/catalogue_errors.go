@@ -215,6 +215,25 @@ func answeredCodes() []answered {
 	return all
 }
 
+// Answered is an answer that the scenario error-codes tries: its name, the producer that
+// is given it, and whether the broker has the batch when it says so.
+type Answered struct {
+	Name, Session string
+	After         bool
+}
+
+// AnsweredCodes gives every answer that the scenario error-codes tries.
+func AnsweredCodes() []Answered {
+	var all []Answered
+	for _, a := range answeredCodes() {
+		all = append(all, Answered{Name: a.name, Session: a.session(), After: a.after})
+	}
+	return all
+}
+
+// ErrorCodes is the name of the scenario that tries every error.
+const ErrorCodes = "error-codes"
+
 // mostErrorCode is above every code of Kafka's.
 const mostErrorCode = 200
 
@@ -249,7 +268,7 @@ var stopped = map[string][]string{
 
 func errorCodes() Named {
 	return Named{
-		Name: "error-codes",
+		Name: ErrorCodes,
 		Claim: "for every error that a produce can be answered with: does this client retry, split, fail or stop, " +
 			"how often, and what is the outcome",
 		Story: `A broker has some thirty ways to say no to a produce, and a client has to know for each whether to

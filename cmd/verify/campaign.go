@@ -26,6 +26,7 @@ const (
 	resultsText     = "results.txt"
 	resultsMarkdown = "results.md"
 	resultsJSON     = "results.json"
+	resultsCodes    = "error-codes.md"
 )
 
 // runCampaign plays several scenarios on one cluster.
@@ -157,8 +158,15 @@ func (s streams) concludeCampaign(directory string, cells []scenarios.Cell, f *r
 	if err != nil {
 		return fmt.Errorf("making the table: %w", err)
 	}
-	for name, content := range map[string][]byte{resultsText: text.Bytes(), resultsMarkdown: markdown.Bytes(),
+	codes, err := tableOfCodes(cells)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{resultsCodes: codes, resultsText: text.Bytes(), resultsMarkdown: markdown.Bytes(),
 		resultsJSON: append(document, '\n')} {
+		if len(content) == 0 {
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(directory, name), content, 0o644); err != nil {
 			return fmt.Errorf("writing the table: %w", err)
 		}
@@ -172,6 +180,29 @@ func (s streams) concludeCampaign(directory string, cells []scenarios.Cell, f *r
 	_, err = fmt.Fprintf(s.out, "\nevery run, with its history: %s (verify check DIRECTORY/NAME/CLIENT)\n"+
 		"go on after an interruption: verify run --resume %s\n", directory, directory)
 	return err
+}
+
+// tableOfCodes gives the table of what each client made of every error, where that was
+// played; else nothing.
+func tableOfCodes(cells []scenarios.Cell) ([]byte, error) {
+	var played []report.Client
+	for _, cell := range cells {
+		if cell.Name == scenarios.ErrorCodes && cell.Measures != nil {
+			played = append(played, report.Client{Name: cell.Client, Measures: cell.Measures})
+		}
+	}
+	if len(played) == 0 {
+		return nil, nil
+	}
+	var codes []report.Code
+	for _, a := range scenarios.AnsweredCodes() {
+		codes = append(codes, report.Code(a))
+	}
+	var table bytes.Buffer
+	if err := report.Codes(&table, codes, played); err != nil {
+		return nil, fmt.Errorf("making the table of errors: %w", err)
+	}
+	return table.Bytes(), nil
 }
 
 // statusOfCells gives the exit status of a campaign: the worst one.
