@@ -166,8 +166,10 @@ Compare min-isr-one, which is Kafka's default.`,
 			s.wait(time.Second)
 			before := s.leader()
 			cut := s.begin("cut-replication:broker=leader,partition=" + s.aPartition())
-			s.until(stepLimit, "the leader refuses to write", func() bool {
-				return cut.id == "" || s.recorder.Counts().AttemptsRefused > 0
+			s.until(stepLimit, "the leader is alone in sync", func() bool { return cut.id == "" || s.inSync() == 1 })
+			refused := s.recorder.Counts().AttemptsRefused
+			s.until(stepLimit, "it refuses to write", func() bool {
+				return cut.id == "" || s.recorder.Counts().AttemptsRefused >= refused+enoughRefused
 			})
 			killed := s.begin("kill:broker=leader,partition=" + s.aPartition()).bit()
 			cut.end()
@@ -181,6 +183,19 @@ Compare min-isr-one, which is Kafka's default.`,
 			p.settle(time.Minute)
 		},
 	}
+}
+
+// enoughRefused are so many refusals that some are of what came after the leader was alone:
+// requests that had been waiting for the followers are answered with a timeout first.
+const enoughRefused = 3
+
+// inSync gives how many replicas of partition 0 of the script's topic are in sync.
+func (s *script) inSync() int {
+	leaders, err := s.cluster.Leaders(s.ctx, s.topic)
+	if err != nil || len(leaders) == 0 {
+		return -1
+	}
+	return len(leaders[0].InSync)
 }
 
 // electAnyone has any living replica elected, as an operator does who wants a leader at
