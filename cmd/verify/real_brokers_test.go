@@ -372,3 +372,17 @@ func (j *java) awaitEnd(ctx context.Context, t *testing.T, tool, name string) {
 		}
 	}
 }
+
+// Two claims of the catalogue with Apache's own client on one cluster: the rest of it on
+// real brokers is measured in doc/measured, which takes a quarter of an hour.
+func TestClaimsHoldWithApachesOwnClientOnRealBrokers(t *testing.T) {
+	requireEngine(t)
+	ctx, cancel := context.WithTimeout(t.Context(), containersLimit)
+	defer cancel()
+	out := filepath.Join(t.TempDir(), "campaign")
+	r := finish(t, start(ctx, "run", "lost-ack", "five-batch-window", "--client", "java", "--kafka", realKafka, "--seed", "1",
+		"--out", out))
+	if r.status != exitHeld || !strings.Contains(r.stdout, "2 as expected, 0 otherwise, 0 unknown, 0 not applicable") {
+		t.Errorf("status %d:\n%s%s", r.status, r.stdout, r.progress)
+	}
+}
