@@ -184,11 +184,18 @@ A follower that was restarted meanwhile remembers less: see restart-shrinks-wind
 				s.until(stepLimit, "another broker leads", func() bool { return moved.id == "" || s.leader() != before })
 				p.send("meanwhile")
 				moved.end()
+				// The old leader goes on answering for a moment, and the client goes on asking it,
+				// until both have heard of the new one.
+				s.whole()
+				s.wait(heard)
 			})
 			replay.act().end()
 		},
 	}
 }
+
+// heard is how long it takes until everybody has heard of a new leader.
+const heard = 2 * time.Second
 
 // leader gives who leads partition 0 of the script's topic; -1: nobody, or it is not known.
 func (s *script) leader() int32 {

@@ -171,8 +171,8 @@ func orders(s *script, p *session) {
 
 // Latency of each answer, so that what is in flight counts, and how many events show it.
 const (
-	latency        = "hold-back:side=answer,by=5ms,every=1"
-	throughputSize = 400
+	latency        = "hold-back:side=answer,by=20ms,every=1"
+	throughputSize = 200
 )
 
 // throughput sends as fast as the producers can, with a network of some milliseconds.
@@ -201,7 +201,7 @@ It is often read as "and then every event is there once". It is not so. A lost a
 exactly as with five, and written twice. One in flight remedies order alone.
 
 It has a price. With one request in flight a connection carries one batch per round trip. The scenario measures it
-over a network where each answer takes 5 ms: the same events from a producer with one in flight and from one with
+over a network where each answer takes 20 ms: the same events from a producer with one in flight and from one with
 five. Idempotence with five in flight has order, no duplicates and the throughput of five: see
 idempotent-five-in-flight. There is little reason left for one in flight.`,
 		Sources: []string{sourceInFlight, "KAFKA-3197: one in flight keeps order also when the leader moves"},
@@ -214,7 +214,7 @@ idempotent-five-in-flight. There is little reason left for one in flight.`,
 				atLeast("duplicate", 1, "the retry after a lost answer was written again"),
 				none("lost-write", "neither loses an event"),
 				atLeast("events-per-second{five}/events-per-second{one}", 2,
-					"five in flight carry several times what one carries, where an answer takes 5 ms"),
+					"five in flight carry several times what one carries, where an answer takes 20 ms"),
 			}
 		},
 		play: func(s *script) {
