@@ -64,6 +64,33 @@ func Java(ctx context.Context, version string, progress func(string)) (Library, 
 		"-cp", classes + string(os.PathListSeparator) + filepath.Join(jars, "*"), "Adapter"})
 }
 
+// JavaHere says in words what Apache's Java client would be run with on this machine, or why
+// it cannot be.
+func JavaHere(ctx context.Context) (string, error) {
+	path, err := findJava(ctx)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("looking for a place to keep the client: %w", err)
+	}
+	kept, err := filepath.Glob(filepath.Join(cache, "ackproof", "kafka-clients", "[0-9]*"))
+	if err != nil {
+		return "", fmt.Errorf("looking for clients that are kept: %w", err)
+	}
+	if len(kept) == 0 {
+		if _, err := maven.Find(); err != nil {
+			return "", fmt.Errorf("no kafka-clients is kept here, and to fetch it %w", err)
+		}
+		return path + "; kafka-clients is fetched from Maven Central", nil
+	}
+	for i := range kept {
+		kept[i] = filepath.Base(kept[i])
+	}
+	return fmt.Sprintf("%s; kafka-clients that are kept: %s", path, strings.Join(kept, ", ")), nil
+}
+
 // findJava gives the path of a Java runtime that is new enough.
 func findJava(ctx context.Context) (string, error) {
 	path := filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java")

@@ -30,7 +30,7 @@ func (t Text) Table(w io.Writer, lines []Line) error {
 	for _, l := range lines {
 		counts[l.Verdict]++
 		verdict := p.paint(expectedColour(l.Verdict), fmt.Sprintf("%-11s", l.Verdict))
-		p.line("%-*s  %-*s  %s  %6.1f  %s", name, l.Name, client, l.Client, verdict, l.TookSeconds, figures(l.Expected))
+		p.line("%-*s  %-*s  %s  %6.1f  %s", name, l.Name, client, l.Client, verdict, l.TookSeconds, cut(figures(l.Expected)))
 	}
 	for _, l := range lines {
 		if l.Verdict != checker.AsExpected {
@@ -57,6 +57,15 @@ func Markdown(w io.Writer, lines []Line) error {
 		p.line("| %s | %s | %s | %s |", l.Name, l.Client, l.Verdict, strings.ReplaceAll(text, "|", "\\|"))
 	}
 	return p.err
+}
+
+// cut cuts a text so that a line of the table stays one line; results.md has all of it.
+func cut(text string) string {
+	const most = 110
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 // mostFigures bounds how many figures stand in a line: an experiment with dozens has a

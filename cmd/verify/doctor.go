@@ -3,10 +3,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ackproof/ackproof/clients"
 	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/scenarios"
 )
@@ -28,6 +30,7 @@ or cannot be told.`,
 		Args: takesNothing,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := clusters.Diagnose(c.Context(), kafka)
+			d.Checks = append(d.Checks, javaClient(c.Context()))
 			if err := s.sayDiagnosis(d, asJSON); err != nil {
 				return err
 			}
@@ -40,6 +43,16 @@ or cannot be told.`,
 	c.Flags().StringVar(&kafka, "kafka", scenarios.DefaultKafka, "the version of the brokers whose image is looked for")
 	c.Flags().BoolVar(&asJSON, "json", false, "print as a JSON object")
 	return c
+}
+
+// javaClient says whether Apache's own client can take part here.
+func javaClient(ctx context.Context) clusters.Check {
+	found, err := clients.JavaHere(ctx)
+	if err != nil {
+		return clusters.Check{Name: "java-client", Result: clusters.Missing, Found: err.Error(),
+			Do: "install what is missing, or play with franz-go"}
+	}
+	return clusters.Check{Name: "java-client", Result: clusters.Passed, Found: found}
 }
 
 // takesNothing refuses arguments.
