@@ -260,10 +260,17 @@ var givenUp = map[string][]string{
 		"TRANSACTION_ABORTABLE"},
 }
 
-// stopped are those of them after which the producer sends nothing any more.
-var stopped = map[string][]string{
-	histories.ClientJava: {"CLUSTER_AUTHORIZATION_FAILED", "INVALID_PRODUCER_ID_MAPPING",
-		"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED"},
+// stops says whether the client's producer sends nothing any more after an answer. To a lost
+// producer id Java 4.4.0 puts an end; 3.9.1 fails that send alone (both measured; where between
+// them it changed is not known here).
+func (s Subject) stops(answer string) bool {
+	switch answer {
+	case "CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED":
+		return s.Java()
+	case "INVALID_PRODUCER_ID_MAPPING":
+		return s.Java() && !s.JavaBefore(4, 4)
+	}
+	return false
 }
 
 func errorCodes() Named {
@@ -296,7 +303,7 @@ The table in doc/SCENARIOS.md has a row for each code and a column for each clie
 				expected = append(expected, atLeast("answers:"+a.name+"{"+a.session()+"}", 1, "it was answered so"))
 				switch {
 				case !known:
-				case slices.Contains(stopped[c.Client], a.name):
+				case c.stops(a.name):
 					expected = append(expected, exactly("errors{"+a.session()+"}", 2,
 						"the application was told of a failure, and the producer is of no use any more"))
 				case slices.Contains(failing, a.name):
