@@ -169,6 +169,17 @@ func orders(s *script, p *session) {
 	refused.end()
 }
 
+// laterOrders creates orders while single answers are lost.
+func laterOrders(p *session) {
+	lost := p.begin("lost-response:every=10,count=3,retries=never")
+	for _, order := range keys("later-order", 40) {
+		p.send(order)
+	}
+	lost.bit()
+	p.settle(stepLimit)
+	lost.end()
+}
+
 // Latency of each answer, so that what is in flight counts, and how many events show it.
 const (
 	latency        = "hold-back:side=answer,by=20ms,every=1"
@@ -220,13 +231,7 @@ idempotent-five-in-flight. There is little reason left for one in flight.`,
 		play: func(s *script) {
 			p := s.open("shop")
 			orders(s, p)
-			lost := s.begin("lost-response:every=10,count=3,retries=never")
-			for _, order := range keys("later-order", 40) {
-				p.send(order)
-			}
-			lost.bit()
-			p.settle(stepLimit)
-			lost.end()
+			laterOrders(p)
 			throughput(s, s.open("one"), s.open("five", set{histories.PropertyMaxInFlight, "5"}))
 		},
 	}
@@ -263,13 +268,7 @@ with one in flight.`,
 		play: func(s *script) {
 			p := s.open("shop")
 			orders(s, p)
-			lost := s.begin("lost-response:every=10,count=3,retries=never")
-			for _, order := range keys("later-order", 40) {
-				p.send(order)
-			}
-			lost.bit()
-			p.settle(stepLimit)
-			lost.end()
+			laterOrders(p)
 			// franz-go has no idempotence with one in flight, so the one beside it has none.
 			throughput(s, s.open("one", set{histories.PropertyIdempotence, "false"}, set{histories.PropertyMaxInFlight, "1"}),
 				s.open("five"))
