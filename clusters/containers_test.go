@@ -76,7 +76,9 @@ func containers(t *testing.T) (*Containers, context.Context) {
 
 func awaitWhole(ctx context.Context, t *testing.T, c *Containers) {
 	t.Helper()
-	if err := poll(ctx, 100*time.Millisecond, func() error { return c.Whole(ctx) }); err != nil {
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	if err := poll(limited, 100*time.Millisecond, func() error { return c.Whole(limited) }); err != nil {
 		t.Fatal(err)
 	}
 }
