@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,6 +226,10 @@ func (f *runFlags) overlayCluster(c *cobra.Command, s *scenarios.Scenario) error
 func (s streams) run(ctx context.Context, c *cobra.Command, args []string, f *runFlags) error {
 	if f.all && len(args) > 0 {
 		return usageError{fmt.Errorf("--all plays every scenario; name some (%s), or give --all", strings.Join(args, " "))}
+	}
+	if len(args) > 1 && slices.ContainsFunc(args, isFile) {
+		return usageError{fmt.Errorf("verify run plays one scenario from a file, or several by name; %s were given",
+			strings.Join(args, " "))}
 	}
 	several := len(args) > 1 || (len(args) == 1 && !isFile(args[0]) && strings.Contains(f.client, ","))
 	if f.all || f.resume != "" || several {
