@@ -782,7 +782,8 @@ func TestCloseOfAProxyFreesItsAddressAndWaits(t *testing.T) {
 	if s.live() != 0 {
 		t.Error("a connection outlives its proxy")
 	}
-	if a := s.told(t, 1)[0]; a.Lost != LostConnection || a.BrokerAnswer == nil {
+	// Whether the broker's answer had been read when the proxy was closed is chance.
+	if a := s.told(t, 1)[0]; a.Lost != LostConnection || !a.Reached || (a.BrokerAnswer != nil && a.BrokerAnswer.Code != 0) {
 		t.Errorf("%+v", a)
 	}
 	client.ended()
