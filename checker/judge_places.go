@@ -255,7 +255,11 @@ func (f *findings) judgeOffset(e uint32, d *send) {
 		return
 	}
 	log := s.logs[d.log]
-	if log.holds(d.offset, e) || d.offset < log.start() {
+	switch {
+	case log.holds(d.offset, e):
+		return
+	case d.offset < log.start():
+		f.cannotTell(WrongOffset, "the log's start moved past their acknowledged offsets, and they were seen elsewhere only")
 		return
 	}
 	if !log.evidenceOnly && !log.settled(d.offset) {

@@ -38,7 +38,7 @@ func (f *findings) judgeDivergence() {
 			f.add(Divergence, d.log, d.offset, []uint32{d.first, d.second}, []histories.OperationID{d.by},
 				"%s offset %d was acknowledged to both %s and %s", s.logName(d.log), d.offset,
 				s.eventName(d.first), s.eventName(d.second))
-			f.acknowledgedDivergence()
+			f.restsOnAcknowledgement(Divergence, WrongOffset)
 			continue
 		}
 		f.add(Divergence, d.log, d.offset, []uint32{d.first, d.second}, []histories.OperationID{d.by},
@@ -53,13 +53,13 @@ func (f *findings) judgeDivergence() {
 	}
 }
 
-// acknowledgedDivergence: what rests on two acknowledgements is promised only
-// where acknowledgements are final.
-func (f *findings) acknowledgedDivergence() {
-	last := &f.instances[Divergence][len(f.instances[Divergence])-1]
-	final := f.promisedFor(WrongOffset, last.numbers)
-	if last.promised == nil || final == nil || !*final {
-		last.promised = final
+// restsOnAcknowledgement: the last instance that was found rests on an acknowledgement's
+// being final, so that it is promised only where that is.
+func (f *findings) restsOnAcknowledgement(name, final Anomaly) {
+	last := &f.instances[name][len(f.instances[name])-1]
+	promise := f.promisedFor(final, last.numbers)
+	if last.promised == nil || promise == nil || !*promise {
+		last.promised = promise
 	}
 }
 
@@ -111,6 +111,13 @@ func (f *findings) judgeSeen(index int32, log *partitionLog, offset int64, e uin
 	if !log.settled(offset) {
 		f.cannotTell(VanishedRead, "the final read did not get as far as the offsets that consumers had read")
 		return
+	}
+	if len(log.at(offset)) == 0 && s.compacts(log.name.Topic) != no {
+		if s.compacts(log.name.Topic) == perhaps {
+			f.cannotTell(VanishedRead, "what a consumer was given is not in the log, and whether the topic is compacted is not known "+
+				"("+histories.PropertyCleanupPolicy+")")
+		}
+		return // compaction leaves a gap, never another record
 	}
 	f.add(VanishedRead, index, offset, []uint32{e}, nil, "a consumer was given %s at %s offset %d; in the final log, %s",
 		s.eventName(e), s.logName(index), offset, s.instead(log, offset))
@@ -195,6 +202,8 @@ func (f *findings) judgeSteps() {
 		skipped, found := log.between(max(g.from.offset, log.start()-1), g.to.offset)
 		switch {
 		case !found:
+		case log.evidenceOnly && s.compacts(log.name.Topic) == yes:
+			f.cannotTell(SkippedPoll, "what others were given where a consumer stepped over may have been compacted away before")
 		case s.mayReplace(log.name.Topic) && !log.layBetween(g, skipped.offset):
 			f.cannotTell(SkippedPoll, "what lies in the log where a consumer stepped over may have been written there "+
 				"after it had passed, in the place of what was lost")
@@ -202,6 +211,9 @@ func (f *findings) judgeSteps() {
 			f.add(SkippedPoll, g.log, skipped.offset, []uint32{skipped.event}, []histories.OperationID{g.by},
 				"%s was given offset %d of %s after offset %d and stepped over %s at offset %d", g.by.Process, g.to.offset,
 				s.logName(g.log), g.from.offset, s.eventName(skipped.event), skipped.offset)
+			if !s.inLogByReading(skipped.event) {
+				f.restsOnAcknowledgement(SkippedPoll, LostWrite)
+			}
 		}
 	}
 	for _, b := range s.backward {

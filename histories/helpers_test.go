@@ -5,7 +5,6 @@ package histories
 import (
 	"bytes"
 	"context"
-	"io"
 	"slices"
 	"testing"
 )
@@ -41,16 +40,9 @@ func historyInMemory(tb testing.TB, compressed bool, lines []Line) (*File, int64
 	return mustOpenBytes(tb, "history", written(tb, compressed, &Header{Run: "r"}, whole)), size
 }
 
-// openBytes opens a file that lies in memory.
-func openBytes(name string, content []byte) (*File, error) {
-	return openFile(name, int64(len(content)), func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(content)), nil
-	})
-}
-
 func mustOpenBytes(tb testing.TB, name string, content []byte) *File {
 	tb.Helper()
-	file, err := openBytes(name, content)
+	file, err := OpenBytes(name, content)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -521,7 +521,7 @@ func TestAWrongNeutralFileIsRefused(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			if _, err := openBytes("cases.json", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := OpenBytes("cases.json", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want %q in it", err, c.want)
 			}
 		})

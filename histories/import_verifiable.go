@@ -30,10 +30,14 @@ func OpenTogether(ctx context.Context, paths ...string) (*File, error) {
 		}
 		files = append(files, f)
 	}
-	return together(ctx, files)
+	return Together(ctx, files...)
 }
 
-func together(ctx context.Context, files []*File) (*File, error) {
+// Together is OpenTogether for files that were opened.
+func Together(ctx context.Context, files ...*File) (*File, error) {
+	if len(files) == 0 {
+		return nil, errors.New("putting histories together: no file was given")
+	}
 	var names []string
 	var size int64
 	for _, f := range files {

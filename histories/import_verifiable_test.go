@@ -79,7 +79,7 @@ func inMemory(tb testing.TB, files ...verifiableFile) (*File, error) {
 	for _, f := range files {
 		all = append(all, mustOpenBytes(tb, f.name, []byte(f.text())))
 	}
-	return together(context.Background(), all)
+	return Together(context.Background(), all...)
 }
 
 // verifiableCases are files with the lines that they become. Times are counted from
@@ -368,7 +368,7 @@ func TestVerifiableLinesAreRecognised(t *testing.T) {
 		"the name is no member by itself": `{"a":{"name":"startup_complete"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if file, err := openBytes("f", []byte(content)); err == nil {
+			if file, err := OpenBytes("f", []byte(content)); err == nil {
 				t.Errorf("it was taken for %s", file.Format())
 			}
 		})
@@ -392,7 +392,7 @@ func TestACutFileOfAVerifiableClient(t *testing.T) {
 		{"zeros at the end of a consumer's", producer.text(), consumer.text() + "\x00\x00\x00", true, "1 last lines that are cut (first: c:3)"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			file, err := together(t.Context(), []*File{mustOpenBytes(t, "p", []byte(c.producer)), mustOpenBytes(t, "c", []byte(c.consumer))})
+			file, err := Together(t.Context(), mustOpenBytes(t, "p", []byte(c.producer)), mustOpenBytes(t, "c", []byte(c.consumer)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -532,7 +532,7 @@ func readVerifiable(first, second []byte, slowly bool) ([]Line, error) {
 		}}
 		files = append(files, file)
 	}
-	all, err := together(context.Background(), files)
+	all, err := Together(context.Background(), files...)
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,13 @@ func Open(path string) (*File, error) {
 	return openFile(path, info.Size(), open)
 }
 
+// OpenBytes is Open for a file's content that lies in memory already; name stands in
+// messages. The content must not change while the history is used.
+func OpenBytes(name string, content []byte) (*File, error) {
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	return openFile(name, int64(len(content)), open)
+}
+
 // openFile is Open for whatever can be read more than once.
 func openFile(name string, size int64, open func() (io.ReadCloser, error)) (*File, error) {
 	f := &File{name: name, size: size, open: open}

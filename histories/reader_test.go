@@ -160,7 +160,7 @@ func TestBlankLinesCountAndMeanNothing(t *testing.T) {
 // written, then a CutError.
 func cutAt(t *testing.T, content []byte, size int, lines []Line) int {
 	t.Helper()
-	file, err := openBytes("history", content[:size])
+	file, err := OpenBytes("history", content[:size])
 	var cut *CutError
 	if err != nil {
 		if size > 0 && !errors.As(err, &cut) {
@@ -409,7 +409,7 @@ func TestAForeignFileIsRefusedInWords(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			_, err := openBytes("some.file", []byte(c.content))
+			_, err := OpenBytes("some.file", []byte(c.content))
 			if err == nil {
 				t.Fatal("it was opened")
 			}
@@ -628,7 +628,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{:type :invoke, :f :send, :process 0, :value [[:send 1 2]]}`))
 	f.Add([]byte(`{"name":"x","ops":[]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		file, err := openBytes("file", content)
+		file, err := OpenBytes("file", content)
 		if err != nil {
 			return
 		}

@@ -3,6 +3,7 @@
 //
 //	go run ./doc/measure -table versions         # three versions, then ten seeds
 //	go run ./doc/measure -table configurations   # nine configurations under three faults
+//	go run ./doc/measure -table night -for 2h    # drawn versions, clients, configurations and faults
 //
 // A run whose verdict lies in the working folder already is not played again, so that
 // a table that was interrupted is gone on with.
@@ -58,6 +59,7 @@ type verdict struct {
 		Name, Target, Evidence string
 		Bit                    bool
 	} `json:"faults"`
+	SecondJudge struct{ Verdict string } `json:"second_judge"`
 }
 
 func main() {
@@ -68,29 +70,42 @@ func main() {
 }
 
 func run() error {
-	which := flag.String("table", "", "versions or configurations")
+	which := flag.String("table", "", "versions, configurations or night")
+	duration := flag.Duration("for", 2*time.Hour, "night: how much is played, what lies in the folder of the runs included")
+	from := flag.Int("from", 1, "night: the first seed")
 	work := flag.String("work", filepath.Join("verify-runs", "measure"), "folder of the runs")
 	out := flag.String("out", filepath.Join("doc", "measured"), "folder of the tables")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return measure(ctx, *which, *work, *out)
-}
-
-func measure(ctx context.Context, which, work, out string) error {
-	t, known := map[string]table{"versions": versions(), "configurations": configurations()}[which]
-	if !known {
-		return fmt.Errorf("there is no table %q; there is: versions, configurations", which)
-	}
-	work = filepath.Join(work, which)
-	if err := errors.Join(os.MkdirAll(work, 0o755), os.MkdirAll(out, 0o755)); err != nil {
+	program, err := prepare(ctx, filepath.Join(*work, *which), *out)
+	if err != nil {
 		return err
 	}
-	program := filepath.Join(work, "verify")
+	if *which == "night" {
+		return playNight(ctx, program, filepath.Join(*work, *which), *out, *from, *duration)
+	}
+	return measure(ctx, *which, program, filepath.Join(*work, *which), *out)
+}
+
+// prepare makes the folders and builds verify.
+func prepare(ctx context.Context, work, out string) (program string, err error) {
+	if err := errors.Join(os.MkdirAll(work, 0o755), os.MkdirAll(out, 0o755)); err != nil {
+		return "", err
+	}
+	program = filepath.Join(work, "verify")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/verify")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
-		return fmt.Errorf("building verify: %w", err)
+		return "", fmt.Errorf("building verify: %w", err)
+	}
+	return program, nil
+}
+
+func measure(ctx context.Context, which, program, work, out string) error {
+	t, known := map[string]table{"versions": versions(), "configurations": configurations()}[which]
+	if !known {
+		return fmt.Errorf("there is no table %q; there is: versions, configurations, night", which)
 	}
 	var rows [][]string
 	for i, r := range t.runs {
