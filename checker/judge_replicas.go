@@ -148,10 +148,14 @@ func (s *state) replicasRead(log *partitionLog) (count int, problem string) {
 			problems = append(problems, fmt.Sprintf("%v: %s", r, r.problem()))
 		}
 	}
-	for _, read := range whole {
-		count += boolToInt(read)
-	}
 	common := s.inCommon(log)
+	for replica, read := range whole {
+		count += boolToInt(read)
+		if read && common.behind[replica] {
+			problems = append(problems, fmt.Sprintf("replica %d: the cluster is not whole, and its high watermark is not known", replica))
+		}
+	}
+	slices.Sort(problems)
 	switch {
 	case len(problems) > 0:
 		return count, strings.Join(problems, "; ")

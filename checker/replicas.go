@@ -130,7 +130,12 @@ func (r *replicaLog) String() string { return fmt.Sprintf("replica %d (%s)", r.r
 
 // compared is the part of a partition's log in which its replicas must agree: from
 // start up to shown all of them; from there up to stored their segment files.
-type compared struct{ start, shown, stored int64 }
+type compared struct {
+	start, shown, stored int64
+	// behind are the replicas that may hold anything, also below shown: their own high
+	// watermark is not known, and nothing says that they are in sync.
+	behind map[int32]bool
+}
 
 // empty: nothing was compared.
 func (c compared) empty() bool { return max(c.shown, c.stored) <= c.start }
@@ -140,7 +145,7 @@ func (c compared) empty() bool { return max(c.shown, c.stored) <= c.start }
 // only where the cluster is whole and nothing is on its way any more does it matter
 // what its files hold.
 func (s *state) inCommon(log *partitionLog) compared {
-	var c compared
+	c := compared{behind: s.behind(log)}
 	shown, stored := []int64{}, []int64{}
 	if log.final != nil {
 		c.start = log.final.LogStart
@@ -162,6 +167,20 @@ func (s *state) inCommon(log *partitionLog) compared {
 		c.stored = lowestKnown(stored)
 	}
 	return c
+}
+
+// behind gives the replicas that a broker did not speak for and that nobody called in sync.
+func (s *state) behind(log *partitionLog) map[int32]bool {
+	replicas := make(map[int32]bool)
+	if s.saidWhole() {
+		return replicas
+	}
+	for _, r := range log.replicas {
+		known := r.closed != nil && r.closed.HighWatermark >= 0
+		before, seen := replicas[r.replica]
+		replicas[r.replica] = !known && (before || !seen)
+	}
+	return replicas
 }
 
 // lowestKnown gives the lowest offset that is not Unknown; 0: none is known.
@@ -190,7 +209,7 @@ func (s *state) saidWhole() bool {
 // covers: the read says what its replica holds at an offset, or that it holds nothing
 // there.
 func (r *replicaLog) covers(offset int64, c compared) bool {
-	if !r.usable() || offset >= r.closed.Position {
+	if !r.usable() || offset >= r.closed.Position || c.behind[r.replica] {
 		return false
 	}
 	return offset < c.shown || (r.source == histories.SourceSegments && offset < c.stored)

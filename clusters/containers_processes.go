@@ -50,13 +50,7 @@ func (c *Containers) end(ctx context.Context, broker int32, end func(*containerN
 	if err := end(n); err != nil {
 		return err
 	}
-	return poll(ctx, 20*time.Millisecond, func() error {
-		state, err := c.engine.State(ctx, n.broker)
-		if err == nil && state.Running {
-			err = fmt.Errorf("the process of broker %d still runs", broker)
-		}
-		return err
-	})
+	return n.awaitGone(ctx)
 }
 
 // poll asks again until there is no error, or the context ends: then it gives the
@@ -87,6 +81,9 @@ func (c *Containers) StartBroker(ctx context.Context, broker int32) error {
 	if err := n.goOn(ctx); err != nil {
 		return err
 	}
+	if err := n.finishEnding(ctx); err != nil {
+		return err
+	}
 	if err := c.engine.StartAgain(ctx, n.broker); err != nil {
 		return err
 	}
@@ -96,6 +93,36 @@ func (c *Containers) StartBroker(ctx context.Context, broker int32) error {
 			return fmt.Errorf("%s; its last lines:\n%s", exit, exit.LastLines)
 		}
 		_, err := c.admin.askOne(ctx, int(broker)-1, kmsg.NewPtrApiVersionsRequest())
+		return err
+	})
+}
+
+// finishEnding kills a process that was asked to end and has not: whoever asked did not
+// wait long enough, as for a broker that is cut off from the controller, and it would end
+// some time after it is said to run again.
+func (n *containerNode) finishEnding(ctx context.Context) error {
+	if !n.isDown() {
+		return nil
+	}
+	state, err := n.cluster.engine.State(ctx, n.broker)
+	if err != nil || !state.Running {
+		return err
+	}
+	if err := n.cluster.engine.Kill(ctx, n.broker); err != nil {
+		if state, gone := n.cluster.engine.State(ctx, n.broker); gone != nil || state.Running {
+			return err
+		}
+	}
+	return n.awaitGone(ctx)
+}
+
+// awaitGone waits until the process is gone.
+func (n *containerNode) awaitGone(ctx context.Context) error {
+	return poll(ctx, 20*time.Millisecond, func() error {
+		state, err := n.cluster.engine.State(ctx, n.broker)
+		if err == nil && state.Running {
+			err = fmt.Errorf("the process of broker %d still runs", n.id)
+		}
 		return err
 	})
 }

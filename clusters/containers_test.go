@@ -357,6 +357,20 @@ func TestProcesses(t *testing.T) {
 		ok(t, c.StartBroker(ctx, 3))
 		awaitWhole(ctx, t, c)
 	})
+	t.Run("a shutdown that nobody waited for is over before the broker starts again", func(t *testing.T) {
+		before, err := c.BrokerProcess(ctx, 2)
+		ok(t, err)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := c.StopBroker(short, 2); err == nil {
+			t.Fatal("a broker shut down in 50 ms")
+		}
+		ok(t, c.StartBroker(ctx, 2))
+		if now, err := c.BrokerProcess(ctx, 2); err != nil || !now.Running || now.Started == before.Started {
+			t.Errorf("it is %+v, %v; before: %+v", now, err, before)
+		}
+		awaitWhole(ctx, t, c)
+	})
 	t.Run("what was asked for is no exit, and what was not is one", func(t *testing.T) {
 		ok(t, c.StopBroker(ctx, 1))
 		if exits, err := c.Exits(ctx); err != nil || len(exits) > 0 {

@@ -49,7 +49,10 @@ var (
 )
 
 // night is one drawn run.
-type night struct{ version, client, producer, topic, load, faults string }
+type night struct {
+	version, client, producer, topic, load string
+	faults                                 []string
+}
 
 // drawNight gives the run of a seed: the same for the same seed.
 func drawNight(seed int) night {
@@ -65,7 +68,7 @@ func drawNight(seed int) night {
 	}
 	faults := slices.Clone(nightFaults)
 	random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-	n.faults = strings.Join(faults[:1+random.IntN(4)], ",")
+	n.faults = faults[:1+random.IntN(4)]
 	if random.IntN(3) == 0 {
 		n.load += " --overlap"
 	}
@@ -73,8 +76,12 @@ func drawNight(seed int) night {
 }
 
 func (n night) arguments(seed int) []string {
-	arguments := []string{"--kafka", n.version, "--client", n.client, "--seed", fmt.Sprint(seed), "--duration", "50s",
-		"--faults", n.faults}
+	duration := "50s"
+	if len(n.faults) > 3 && !strings.Contains(n.load, "--overlap") {
+		duration = "80s" // four faults, one after the other
+	}
+	arguments := []string{"--kafka", n.version, "--client", n.client, "--seed", fmt.Sprint(seed), "--duration", duration,
+		"--faults", strings.Join(n.faults, ",")}
 	if n.producer != "" {
 		arguments = append(arguments, "--producer", n.producer)
 	}
@@ -140,7 +147,7 @@ func playNight(ctx context.Context, program, work, out string, from int, duratio
 		fmt.Fprintf(os.Stderr, "%s %s of %s, seed %d: %s\n", time.Now().Format(time.TimeOnly), played.Round(time.Second), duration,
 			seed, v.Summary)
 		own := strings.Trim(n.producer+"; "+n.topic, "; ")
-		rows = append(rows, append([]string{fmt.Sprint(seed), n.version, n.client, own, n.load, n.faults}, t.row(v)...))
+		rows = append(rows, append([]string{fmt.Sprint(seed), n.version, n.client, own, n.load, strings.Join(n.faults, ",")}, t.row(v)...))
 		t.about = strings.Split(t.about, "\n\n")[0] + fmt.Sprintf("\n\n%d runs, %s.", len(rows), played.Round(time.Second))
 		if err := os.WriteFile(filepath.Join(out, "night.md"), t.markdown("night", rows), 0o644); err != nil {
 			return err
