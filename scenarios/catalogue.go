@@ -142,10 +142,11 @@ func init() {
 // Catalogue gives every named scenario, in the order in which they are told.
 func Catalogue() []Named { return append([]Named(nil), catalogue...) }
 
-// Find gives the scenario of a name. An error names the nearest one.
+// Find gives the scenario of a name, of the catalogue or a reproduction. An error names
+// the nearest one.
 func Find(name string) (Named, error) {
 	nearest, least := "", len(name)/2+1
-	for _, n := range catalogue {
+	for _, n := range slices.Concat(catalogue, reproductions) {
 		if n.Name == name {
 			return n, nil
 		}

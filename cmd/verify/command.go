@@ -89,8 +89,8 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) int {
 		return usageError{fmt.Errorf("%w; %s --help shows the flags", err, c.CommandPath())}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRunCommand(s), newScenariosCommand(s), newCheckCommand(s), newCorpusCommand(s), newDoctorCommand(s),
-		newCleanCommand(s), newVersionCommand(s))
+	root.AddCommand(newRunCommand(s), newScenariosCommand(s), newDefectsCommand(s), newCheckCommand(s), newCorpusCommand(s),
+		newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
 	return s.status(root.ExecuteContext(ctx))
 }
 
