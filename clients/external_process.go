@@ -196,6 +196,11 @@ func (e *external) reserve(ctx context.Context) error {
 	default:
 	}
 	select {
+	case e.room <- struct{}{}: // also where the context has ended: there is nothing to wait for
+		return nil
+	default:
+	}
+	select {
 	case e.room <- struct{}{}:
 		return nil
 	case <-ctx.Done():

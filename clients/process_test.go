@@ -165,6 +165,21 @@ func TestAClientThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestACloseThatWaitsForNothingIsToldAllTheSame(t *testing.T) {
+	library := bad(t, "not at all")
+	for range 12 { // it was chance
+		r := newTestRun(t, 1)
+		p, err := library.NewProducer(r.context(), ProducerOptions{Recorder: r.recorder, Connection: r.connection, Name: "p1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.closed(p, 0)
+		if notes := linesOf[*histories.Note](r.lines); len(notes) > 0 {
+			t.Fatalf("it is noted: %s", notes[0].Text)
+		}
+	}
+}
+
 func TestAnAnswerThatNobodyAskedForIsNoted(t *testing.T) {
 	r := newTestRun(t, 1)
 	p, err := bad(t, "answers-what-nobody-asked").NewProducer(r.context(),
