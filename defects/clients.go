@@ -7,6 +7,16 @@ import "github.com/ackproof/ackproof/checker"
 func clientDefects() []Defect {
 	return []Defect{
 		{
+			Name: "cancelled-after-timed-out", Issue: "franz-go #1217", Where: InClient,
+			Summary: "a send that the broker had stored and answered REQUEST_TIMED_OUT is cancelled, and its sequence number " +
+				"is used again: the broker takes the next event for a retry and acknowledges it without writing it",
+			AffectedIn: "up to v1.20.6", FixedIn: "v1.20.7",
+			Affected: Version{FranzGo, "1.20.6"}, Fixed: Version{FranzGo, "1.20.7"},
+			Red:      Red{Violated: []checker.Anomaly{checker.LostWrite}},
+			Chance:   "every time",
+			Scenario: "cancelled-after-timed-out", Play: playScenario("cancelled-after-timed-out"),
+		},
+		{
 			Name: "idempotence-off-by-default", Issue: "KAFKA-13598", Where: InClient,
 			Summary: "the producer says that it is idempotent by default, and is not: a retry after a lost answer is " +
 				"written again",

@@ -116,7 +116,7 @@ func (r *Result) conclude(d Defect) {
 // works on the embedded cluster.
 func playScenario(name string) Play {
 	return func(ctx context.Context, on Version, o Options) (*checker.Verdict, error) {
-		scenario, err := scenarioOn(name, on)
+		scenario, err := scenarioOn(ctx, name, on, o)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func playScenario(name string) Play {
 }
 
 // scenarioOn gives the scenario of a name for a version.
-func scenarioOn(name string, on Version) (scenarios.Scenario, error) {
+func scenarioOn(ctx context.Context, name string, on Version, o Options) (scenarios.Scenario, error) {
 	named, err := scenarios.Find(name)
 	if err != nil {
 		return scenarios.Scenario{}, err
@@ -141,6 +141,12 @@ func scenarioOn(name string, on Version) (scenarios.Scenario, error) {
 		s.Cluster.Kafka = on.Number
 	case Java:
 		s.Workload.Client = Java + ":" + on.Number
+	case FranzGo:
+		adapter, err := buildFranzGo(ctx, on.Number, o.progress)
+		if err != nil {
+			return s, err
+		}
+		s.Workload.Client, s.Workload.Exec = "exec", []string{adapter}
 	default:
 		return s, fmt.Errorf("there are no versions of %q to play on", on.Of)
 	}

@@ -3,13 +3,65 @@
 package scenarios
 
 import (
+	"time"
+
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/histories"
 )
 
 func clientReproductions() []Named {
-	return []Named{idempotenceOffByDefault()}
+	return []Named{cancelledAfterTimedOut(), idempotenceOffByDefault()}
 }
+
+func cancelledAfterTimedOut() Named {
+	return Named{
+		Name: "cancelled-after-timed-out",
+		Claim: "an idempotent send that was answered REQUEST_TIMED_OUT and then cancelled may be in the log; what is sent " +
+			"after it is written all the same",
+		Story: `A leader that has appended a batch and does not hear of its followers in time answers
+REQUEST_TIMED_OUT. It has the batch. The client cannot know, and tries again with the same sequence number; that is
+safe, since the leader recognises it.
+
+Now the application loses patience: the context with which it sent the event ends. A client that gives the event up at
+this point must not use its sequence number for another one. franz-go up to v1.20.6 took the answer for a proof that
+nothing had been written, failed the event, and gave its number to the next. The leader saw a number that it knew,
+appended nothing, and answered "done", with the offset of the first event. The second was acknowledged, and is nowhere.
+
+The scenario bounds each send by delivery.timeout.ms, lets the leader answer REQUEST_TIMED_OUT until the first send is
+cancelled, or should have been, and sends two more.`,
+		Sources: []string{"franz-go issue #1217", "franz-go's CHANGELOG, v1.20.7", sourceStateEntry},
+		Essence: []Break{{NoFaults: true}},
+
+		configure: func(s *Scenario) {
+			setProducer("acks=all", idempotenceOn, histories.PropertyDeliveryTimeout+"=3500")(s)
+			s.Workload.Consumers = 0 // adapters of old clients have producers alone
+		},
+		expect: func(Subject) []checker.Expectation {
+			return append([]checker.Expectation{
+				atLeast("answers:REQUEST_TIMED_OUT", 1, "the leader had the batch and said that it took too long"),
+				atLeast("retried-sends", 1, "the client tried again"),
+			}, recovered()...)
+		},
+		play: func(s *script) {
+			p := s.open("shop")
+			p.warm()
+			slow := s.begin("refuse:error=REQUEST_TIMED_OUT,after=true,every=1")
+			p.send("cancelled")
+			slow.bit()
+			// A client may wait for ever rather than give up what may be written.
+			s.within(cancelledWithin, func() bool { return p.ended.Load() >= p.count() })
+			slow.end()
+			for _, key := range keys("after", 2) {
+				p.send(key)
+			}
+			p.settle(stepLimit)
+		},
+	}
+}
+
+// cancelledWithin is how long a send that is bounded by delivery.timeout.ms=3500 may take to be
+// given up.
+const cancelledWithin = 5 * time.Second
 
 func idempotenceOffByDefault() Named {
 	return Named{
