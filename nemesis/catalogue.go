@@ -14,6 +14,7 @@ func init() {
 		cutBefore(),
 		refuse(),
 		holdBack(),
+		stopReading(),
 		moveLeader(),
 		brokerLeave(),
 		replay(),

@@ -121,6 +121,8 @@ func TestWhatLegalFaultsDo(t *testing.T) {
 		{"an answer that is held back is late", "hold-back:by=80ms,side=answer", plain, false, func(a wire.Attempt) bool {
 			return a.Ended.Sub(a.Sent) >= 80*time.Millisecond
 		}},
+		{"a broker that stops reading loses nothing", "stop-reading", nil, false, nil},
+		{"one that stops reading from one client loses nothing", "stop-reading:producer=load", nil, false, nil},
 		{"leaders that move lose nothing", "move-leader:partition=all", nil, false, nil},
 		{"a leader that leaves loses nothing", "broker-leave", nil, false, nil},
 		{"a broker that leaves loses nothing", "broker-leave:broker=2", nil, false, nil},

@@ -212,6 +212,9 @@ func (c *connection) requestNext() bool {
 	if c.opaque.Load() {
 		return true
 	}
+	if !c.mayRead() {
+		return false
+	}
 	if c.held != nil {
 		_ = c.client.SetReadDeadline(time.Time{}) // the frame may take its time
 	}

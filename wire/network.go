@@ -34,6 +34,7 @@ type Network struct {
 	mu           sync.Mutex
 	closed       bool
 	interceptors []*registered
+	pauses       []*Pause
 	live         map[*connection]struct{}
 }
 

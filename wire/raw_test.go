@@ -590,6 +590,89 @@ func TestARequestThatIsHeldBackReachesTheBrokerThoughTheClientGaveUp(t *testing.
 	wait(t, "the broker has it", func() bool { return len(s.got()) == 1 })
 }
 
+func TestWhatIsNotReadWaitsInTheClientUntilItIsReadAgain(t *testing.T) {
+	s := newScripted(t, serveProduce)
+	client, other := s.socket(t), s.socket(t)
+	client.send(anyFrame(3, 0, 1, nil))
+	client.next()
+	other.send(produceFrame(9, 1, -1, plainBatch("a"))) // by the same name, to the same broker
+	other.next()
+	const first = 1 // number of the first connection
+	pause := s.network.Pause(func(e End) bool { return e.Broker == 7 && e.ClientID == "socket" && e.Connection == first })
+	large := anyFrame(3, 0, 2, bytes.Repeat([]byte("x"), 16<<20)) // more than the sockets' buffers take
+	written := make(chan error, 1)
+	go func() {
+		_, err := client.Write(large)
+		written <- err
+	}()
+	wait(t, "something is left unread", func() bool { return pause.Stopped() == 1 })
+	other.send(produceFrame(9, 2, -1, plainBatch("b")))
+	other.next() // others are served
+	select {
+	case err := <-written:
+		t.Fatalf("the client could write everything: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if got := len(s.got()); got != 3 {
+		t.Errorf("the broker has %d requests, want 3", got)
+	}
+	pause.Resume()
+	pause.Resume()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	client.next()
+	if got := s.got(); len(got) != 4 || !bytes.Equal(got[3], large) {
+		t.Error("what was left unread did not pass as it was")
+	}
+	client.send(anyFrame(3, 0, 3, nil))
+	client.next()
+	if pause.Stopped() != 1 {
+		t.Errorf("it was stopped %d times", pause.Stopped())
+	}
+}
+
+func TestAnAnswerPassesWhileNothingIsRead(t *testing.T) {
+	answer := make(chan struct{})
+	s := newScripted(t, func(frame []byte) []byte {
+		<-answer
+		return serveProduce(frame)
+	})
+	client := s.socket(t)
+	client.send(anyFrame(3, 0, 1, nil))
+	wait(t, "the broker has the request", func() bool { return len(s.got()) == 1 })
+	defer s.network.Pause(func(End) bool { return true }).Resume()
+	close(answer)
+	client.next()
+}
+
+func TestPausesThatOverlapAreEachKept(t *testing.T) {
+	s := newScripted(t, serveProduce)
+	client := s.socket(t)
+	one, two := s.network.Pause(func(End) bool { return true }), s.network.Pause(func(End) bool { return true })
+	client.send(anyFrame(3, 0, 1, nil))
+	wait(t, "it is left unread", func() bool { return one.Stopped() == 1 })
+	one.Resume()
+	wait(t, "it is still left unread", func() bool { return two.Stopped() == 1 })
+	if len(s.got()) != 0 {
+		t.Error("the broker has it")
+	}
+	two.Resume()
+	client.next()
+}
+
+func TestANetworkThatIsClosedReadsNoLonger(t *testing.T) {
+	s := newScripted(t, serveProduce)
+	client := s.socket(t)
+	pause := s.network.Pause(func(End) bool { return true })
+	client.send(anyFrame(3, 0, 1, nil))
+	wait(t, "it is left unread", func() bool { return pause.Stopped() == 1 })
+	if err := s.network.Close(); err != nil { // it returns
+		t.Fatal(err)
+	}
+	client.ended()
+}
+
 func TestOnlyTheChosenBatchesAreRefused(t *testing.T) {
 	second := func(_ string, partition int32) bool { return partition == 1 }
 	for version := int16(firstProduce); version <= 13; version++ {
