@@ -17,6 +17,16 @@ func clientDefects() []Defect {
 			Scenario: "cancelled-after-timed-out", Play: playScenario("cancelled-after-timed-out"),
 		},
 		{
+			Name: "recycled-batch-buffer", Issue: "KAFKA-19012", Where: InClient,
+			Summary: "a batch expires while its request is still being written; its memory is used for a batch of another " +
+				"topic, and the request goes on with that: an event lies in a topic to which it was never sent",
+			AffectedIn: "2.8.0 to 4.1.1", FixedIn: "4.1.2, 4.2.0",
+			Affected: Version{Java, "4.1.1"}, Fixed: Version{Java, "4.2.0"},
+			Red:      Red{Violated: []checker.Anomaly{checker.WrongPlace}},
+			Chance:   "every time",
+			Scenario: "recycled-batch-buffer", Play: playScenario("recycled-batch-buffer"),
+		},
+		{
 			Name: "idempotence-off-by-default", Issue: "KAFKA-13598", Where: InClient,
 			Summary: "the producer says that it is idempotent by default, and is not: a retry after a lost answer is " +
 				"written again",

@@ -3,14 +3,17 @@
 package scenarios
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/clients"
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 )
 
 func clientReproductions() []Named {
-	return []Named{cancelledAfterTimedOut(), idempotenceOffByDefault()}
+	return []Named{cancelledAfterTimedOut(), recycledBatchBuffer(), idempotenceOffByDefault()}
 }
 
 func cancelledAfterTimedOut() Named {
@@ -62,6 +65,147 @@ cancelled, or should have been, and sends two more.`,
 // cancelledWithin is how long a send that is bounded by delivery.timeout.ms=3500 may take to be
 // given up.
 const cancelledWithin = 5 * time.Second
+
+func recycledBatchBuffer() Named {
+	return Named{
+		Name:  "recycled-batch-buffer",
+		Claim: "an event that expires while its request is being written goes nowhere else, and nothing else goes in its place",
+		Story: `A producer has begun to write a large request to a broker, and the broker reads no further: it is
+busy, or has muted the connection to keep a quota. The events in the request wait for delivery.timeout.ms and are
+failed. That is as it should be; whether they were written is not known.
+
+Up to 4.1.1 Kafka's Java client then also gave the memory of the failed batches back to its pool, though the request
+that was half written still pointed to it. The next batches that the application filled, for other topics, were put
+into the same memory. When the broker read on, it got the head of the old request, with the old topic and partition,
+and behind it the bytes of the new batch: whole, with a checksum that fits. It appended them. An event lies in a topic
+to which it was never sent, and a second time where it belongs.
+
+The scenario lets the batches wait first, behind an answer that is late, so that they expire before their request does.
+Then the broker that leads their partitions stops reading; they expire; events for the other topic go to another broker
+and are acknowledged; and the broker reads on.`,
+		Sources: []string{"KAFKA-19012", "Kafka's clients/…/Sender.java (failBatch), BufferPool.java", "KIP-219 (brokers mute connections)"},
+		Essence: []Break{{NoFaults: true}},
+
+		choosePartition: true,
+		configure: func(s *Scenario) {
+			setProducer("acks=all", idempotenceOff, oneInFlight, histories.PropertyRequestTimeout+"=4000",
+				histories.PropertyDeliveryTimeout+"=4000", fmt.Sprintf("%s=%d", histories.PropertyBatchSize, recycledSize+1000))(s)
+			s.Producer["max.request.size"] = "4000000"
+			delete(s.Producer, "metadata.max.age.ms")
+			s.Topics.Count, s.Topics.Partitions = 2, 24
+			s.Workload.ValueSize = recycledSize
+		},
+		expect: func(Subject) []checker.Expectation {
+			return append([]checker.Expectation{
+				exactly("errors:TimeoutException: delivery", recycledEvents, "events expired while their request was being written"),
+				exactly("acknowledged{shop}", recycledWarm+2+recycledEvents+recycledAfter,
+					"the rest of the request was read later, and every event in it was written"),
+				none("wrong-place", "no event lies where it was not sent to"),
+				none("corrupt", "none is damaged"),
+			}, recovered()...)
+		},
+		play: playRecycledBuffer,
+	}
+}
+
+// The events of the request that is half written: together far more than the buffers of the
+// sockets take, and less than max.request.size. Before them some are sent, and after them as
+// many as it takes that all memory of the pool is used again.
+const (
+	recycledEvents = 8
+	recycledSize   = 250_000
+	recycledWarm   = 11
+	recycledAfter  = 3 * recycledEvents
+)
+
+// playRecycledBuffer lets events expire in a request that is half written, and sends others
+// before the rest of it is read.
+func playRecycledBuffer(s *script) {
+	topics := s.scenario.topicNames()
+	p := s.open("shop")
+	slow, slowLeader := s.partitionsOfOneLeader(topics[0])
+	other := s.partitionOfAnotherLeader(topics[1], slowLeader)
+	if len(slow) < recycledEvents {
+		s.fail("no broker leads %d partitions of %s", recycledEvents, topics[0])
+	}
+	if s.over() {
+		return
+	}
+	elsewhere := func(key string) {
+		p.hand(clients.SendRequest{Topic: topics[1], Partition: other, Key: key, ValueSize: recycledSize})
+	}
+	// Batches are as long as each other only where the numbers of their sends are, too: so
+	// some are sent before. What goes to the slow leader is small, or its socket would give
+	// itself a larger buffer.
+	for _, key := range keys("warm-up", recycledWarm) {
+		elsewhere(key)
+	}
+	p.sendTo(slow[0], "warm-up", 0)
+	p.settle(stepLimit)
+	late := s.begin(fmt.Sprintf("hold-back:side=answer,by=3s,broker=%d,producer=shop,every=1,count=1", slowLeader))
+	p.sendTo(slow[0], "first", 0)
+	late.bit()
+	for i := range recycledEvents {
+		p.sendTo(slow[i], fmt.Sprintf("old-%02d", i), recycledSize)
+	}
+	unread := s.begin(fmt.Sprintf("stop-reading:broker=%d,producer=shop", slowLeader)).bit()
+	p.settle(stepLimit)
+	for i := range recycledAfter {
+		elsewhere(fmt.Sprintf("new-%02d", i))
+	}
+	p.settle(stepLimit)
+	before := s.sumOfEnds(topics[0])
+	unread.end()
+	late.end()
+	// On a version that does without the defect all are written, and else some.
+	s.within(heard, func() bool { return s.sumOfEnds(topics[0]) >= before+recycledEvents })
+}
+
+// partitionsOfOneLeader gives the partitions of a topic that the broker leads which leads
+// most of them, and the broker.
+func (s *script) partitionsOfOneLeader(topic string) (partitions []int32, broker int32) {
+	led := make(map[int32][]int32)
+	for _, l := range s.leadersOf(topic) {
+		if led[l.Broker] = append(led[l.Broker], l.Partition); len(led[l.Broker]) > len(partitions) {
+			partitions, broker = led[l.Broker], l.Broker
+		}
+	}
+	return partitions, broker
+}
+
+// partitionOfAnotherLeader gives a partition of a topic that another broker leads.
+func (s *script) partitionOfAnotherLeader(topic string, broker int32) int32 {
+	for _, l := range s.leadersOf(topic) {
+		if l.Broker != broker {
+			return l.Partition
+		}
+	}
+	s.fail("broker %d leads every partition of %s; the steps take one that another broker leads", broker, topic)
+	return 0
+}
+
+func (s *script) leadersOf(topic string) []clusters.Leader {
+	if s.over() {
+		return nil
+	}
+	leaders, err := s.cluster.Leaders(s.ctx, topic)
+	if err != nil {
+		s.fail("asking who leads the partitions of %s: %w", topic, err)
+	}
+	return leaders
+}
+
+// sumOfEnds gives how many records a topic has, where nothing was removed.
+func (s *script) sumOfEnds(topic string) (sum int64) {
+	ends, err := s.cluster.LogEnds(s.ctx, topic)
+	if err != nil {
+		return -1
+	}
+	for _, end := range ends {
+		sum += end
+	}
+	return sum
+}
 
 func idempotenceOffByDefault() Named {
 	return Named{
