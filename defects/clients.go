@@ -36,5 +36,15 @@ func clientDefects() []Defect {
 			Chance:   "every time",
 			Scenario: "idempotence-off-by-default", Play: playScenario("idempotence-off-by-default"),
 		},
+		{
+			Name: "failed-in-flight", Issue: "KAFKA-14034", Where: InClient,
+			Summary: "a batch that was written is answered with an error that is not retried; another one in flight is then " +
+				"renumbered under a new epoch, and its retry is written again",
+			AffectedIn: "up to 4.4.0, the newest that was played",
+			Affected:   Version{Java, "4.4.0"},
+			Red:        Red{Violated: []checker.Anomaly{checker.Duplicate}},
+			Chance:     "every time",
+			Scenario:   "failed-in-flight", Play: playScenario("failed-in-flight"),
+		},
 	}
 }

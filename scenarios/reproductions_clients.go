@@ -13,7 +13,7 @@ import (
 )
 
 func clientReproductions() []Named {
-	return []Named{cancelledAfterTimedOut(), recycledBatchBuffer(), idempotenceOffByDefault()}
+	return []Named{cancelledAfterTimedOut(), recycledBatchBuffer(), idempotenceOffByDefault(), failedInFlight()}
 }
 
 func cancelledAfterTimedOut() Named {
@@ -234,5 +234,51 @@ second time. By the configuration that the client itself names they must not be.
 			}
 		},
 		play: func(s *script) { payFortyTwo(s, s.open("shop")) },
+	}
+}
+
+func failedInFlight() Named {
+	return Named{
+		Name: "failed-in-flight",
+		Claim: "with several batches in flight, one that the broker wrote and answered with an error that is not retried " +
+			"makes no duplicate of another one",
+		Story: `A producer has four batches in flight. The broker writes all of them, and answers the second with
+UNKNOWN_SERVER_ERROR: something went wrong after the append. The client does not retry that error. It fails the batch,
+and since it takes the batch for unwritten there is a gap in the sequence numbers behind it; so it gives itself a new
+epoch, under which it numbers what is still in flight from 0.
+
+The answer to the last of the four is lost. Its retry goes out under the new epoch, where the broker recognises
+nothing, and is appended again: a duplicate from an idempotent producer. It takes an error of the broker's own at a bad
+moment, and a connection that breaks with it. Redpanda's users met it when a broker answered so after it had moved a
+partition.`,
+		Sources: []string{"KAFKA-14034", "Redpanda issues #5355 and #5356", "Kafka's clients/…/TransactionManager.java (handleFailedBatch)"},
+		Essence: []Break{{NoFaults: true}},
+
+		configure: setProducer("acks=all", idempotenceOn, fiveInFlight),
+		expect: func(Subject) []checker.Expectation {
+			return append([]checker.Expectation{
+				exactly("answers:UNKNOWN_SERVER_ERROR", 1, "one batch was answered with an error that is not retried"),
+				atLeast("unanswered-attempts", 1, "the answer to another one in flight was lost"),
+				atLeast("retried-sends", 1, "and that one was sent again"),
+			}, recovered()...)
+		},
+		play: func(s *script) {
+			p := s.open("shop")
+			p.warm()
+			// Answers keep their order: behind one that is late all of them wait.
+			late := s.begin("hold-back:side=answer,by=1s,every=1,count=1,key=first")
+			failed := s.begin("refuse:error=UNKNOWN_SERVER_ERROR,after=true,every=1,count=1,key=failed")
+			lost := s.begin("lost-response:every=1,count=1,key=lost")
+			for _, key := range []string{"first", "failed", "second", "lost"} {
+				p.send(key)
+			}
+			lost.bit()
+			p.settle(stepLimit)
+			late.end()
+			failed.end()
+			lost.end()
+			p.send("after")
+			p.settle(stepLimit)
+		},
 	}
 }
