@@ -46,5 +46,15 @@ func clientDefects() []Defect {
 			Chance:     "every time",
 			Scenario:   "failed-in-flight", Play: playScenario("failed-in-flight"),
 		},
+		{
+			Name: "stale-sequence", Issue: "KAFKA-12152", Where: InClient,
+			Summary: "a new epoch because of one partition leaves the sequence numbers of others as they were: the broker " +
+				"refuses what is sent there next, and the client gives itself epoch after epoch",
+			AffectedIn: "2.5.0 to 2.7.0", FixedIn: "2.7.1, 2.8.0",
+			Affected: Version{Java, "2.7.0"}, Fixed: Version{Java, "2.7.1"},
+			Red:      Red{Exceeded: []string{"sends-under-two-epochs", "broker-answers:OUT_OF_ORDER_SEQUENCE_NUMBER"}},
+			Chance:   "every time",
+			Scenario: "stale-sequence", Play: playScenario("stale-sequence"),
+		},
 	}
 }

@@ -13,7 +13,17 @@ import (
 )
 
 func clientReproductions() []Named {
-	return []Named{cancelledAfterTimedOut(), recycledBatchBuffer(), idempotenceOffByDefault(), failedInFlight()}
+	all := []Named{cancelledAfterTimedOut(), recycledBatchBuffer(), idempotenceOffByDefault(), failedInFlight(),
+		staleSequence()}
+	for i := range all {
+		configure := all[i].configure
+		all[i].configure = func(s *Scenario) {
+			configure(s)
+			// It is producers that have these defects, and adapters of old clients may have no others.
+			s.Workload.Consumers = 0
+		}
+	}
+	return all
 }
 
 func cancelledAfterTimedOut() Named {
@@ -37,7 +47,6 @@ cancelled, or should have been, and sends two more.`,
 
 		configure: func(s *Scenario) {
 			setProducer("acks=all", idempotenceOn, histories.PropertyDeliveryTimeout+"=3500")(s)
-			s.Workload.Consumers = 0 // adapters of old clients have producers alone
 		},
 		expect: func(Subject) []checker.Expectation {
 			return append([]checker.Expectation{
@@ -88,12 +97,11 @@ and are acknowledged; and the broker reads on.`,
 
 		choosePartition: true,
 		configure: func(s *Scenario) {
-			setProducer("acks=all", idempotenceOff, oneInFlight, histories.PropertyRequestTimeout+"=4000",
-				histories.PropertyDeliveryTimeout+"=4000", fmt.Sprintf("%s=%d", histories.PropertyBatchSize, recycledSize+1000))(s)
+			setProducer("acks=all", idempotenceOff, oneInFlight, histories.PropertyRequestTimeout+"=10000",
+				histories.PropertyDeliveryTimeout+"=10000", fmt.Sprintf("%s=%d", histories.PropertyBatchSize, recycledSize+1000))(s)
 			s.Producer["max.request.size"] = "4000000"
 			delete(s.Producer, "metadata.max.age.ms")
 			s.Topics.Count, s.Topics.Partitions = 2, 24
-			s.Workload.ValueSize = recycledSize
 		},
 		expect: func(Subject) []checker.Expectation {
 			return append([]checker.Expectation{
@@ -113,9 +121,9 @@ and are acknowledged; and the broker reads on.`,
 // many as it takes that all memory of the pool is used again.
 const (
 	recycledEvents = 8
-	recycledSize   = 250_000
+	recycledSize   = 200_000
 	recycledWarm   = 11
-	recycledAfter  = 3 * recycledEvents
+	recycledAfter  = recycledEvents + 4
 )
 
 // playRecycledBuffer lets events expire in a request that is half written, and sends others
@@ -131,18 +139,20 @@ func playRecycledBuffer(s *script) {
 	if s.over() {
 		return
 	}
-	elsewhere := func(key string) {
-		p.hand(clients.SendRequest{Topic: topics[1], Partition: other, Key: key, ValueSize: recycledSize})
+	elsewhere := func(key string, size int) {
+		p.hand(clients.SendRequest{Topic: topics[1], Partition: other, Key: key, ValueSize: size})
 	}
 	// Batches are as long as each other only where the numbers of their sends are, too: so
-	// some are sent before. What goes to the slow leader is small, or its socket would give
-	// itself a larger buffer.
+	// some are sent before, one by one, so that little memory is in the pool. What goes to the
+	// slow leader is small, or its socket would give itself a larger buffer.
 	for _, key := range keys("warm-up", recycledWarm) {
-		elsewhere(key)
+		elsewhere(key, 0)
+		p.settle(stepLimit)
 	}
 	p.sendTo(slow[0], "warm-up", 0)
 	p.settle(stepLimit)
-	late := s.begin(fmt.Sprintf("hold-back:side=answer,by=3s,broker=%d,producer=shop,every=1,count=1", slowLeader))
+	// The batches wait for so long: by that much they expire before their request does.
+	late := s.begin(fmt.Sprintf("hold-back:side=answer,by=8s,broker=%d,producer=shop,every=1,count=1", slowLeader))
 	p.sendTo(slow[0], "first", 0)
 	late.bit()
 	for i := range recycledEvents {
@@ -151,7 +161,7 @@ func playRecycledBuffer(s *script) {
 	unread := s.begin(fmt.Sprintf("stop-reading:broker=%d,producer=shop", slowLeader)).bit()
 	p.settle(stepLimit)
 	for i := range recycledAfter {
-		elsewhere(fmt.Sprintf("new-%02d", i))
+		elsewhere(fmt.Sprintf("new-%02d", i), recycledSize)
 	}
 	p.settle(stepLimit)
 	before := s.sumOfEnds(topics[0])
@@ -279,6 +289,52 @@ partition.`,
 			lost.end()
 			p.send("after")
 			p.settle(stepLimit)
+		},
+	}
+}
+
+func staleSequence() Named {
+	return Named{
+		Name: "stale-sequence",
+		Claim: "a producer that gives itself a new epoch because of one partition numbers all its partitions from 0, also those " +
+			"with nothing in flight",
+		Story: `A broker does not know the sequence number of an idempotent producer in one partition any more, and
+says OUT_OF_ORDER_SEQUENCE_NUMBER. The client gives itself a new epoch and sends the batch again, numbered from 0
+(KIP-360). The epoch is one of the whole producer. So in every other partition, too, the next batch bears the new epoch,
+and a broker takes a new epoch only if it begins with 0.
+
+From 2.5 to 2.7.0 the Java client numbered those partitions anew that had something in flight. In the others it went on
+counting. Their next batch was refused, the client gave itself yet another epoch because of that, and so on, from
+partition to partition.`,
+		Sources: []string{"KAFKA-12152", "KIP-360"},
+		Essence: []Break{{NoFaults: true}, {Producer: with(idempotenceOff)}},
+
+		choosePartition: true,
+		configure: func(s *Scenario) {
+			setProducer("acks=all", idempotenceOn)(s)
+			s.Topics.Partitions = 2
+		},
+		expect: func(Subject) []checker.Expectation {
+			return append([]checker.Expectation{
+				exactly("sends-under-two-epochs", 1, "one batch made the client give itself a new epoch"),
+				none("broker-answers:OUT_OF_ORDER_SEQUENCE_NUMBER", "and no broker saw a sequence number that it could not take"),
+			}, recovered()...)
+		},
+		play: func(s *script) {
+			p := s.open("shop")
+			for i := range int32(6) {
+				p.sendTo(i%2, fmt.Sprintf("before-%d", i), scriptValueSize)
+				p.settle(stepLimit)
+			}
+			forgotten := s.begin("refuse:error=OUT_OF_ORDER_SEQUENCE_NUMBER,every=1,count=1,key=forgotten")
+			p.sendTo(0, "forgotten", scriptValueSize)
+			forgotten.bit()
+			p.settle(stepLimit)
+			forgotten.end()
+			for i := range int32(6) {
+				p.sendTo(i%2, fmt.Sprintf("after-%d", i), scriptValueSize)
+				p.settle(stepLimit)
+			}
 		},
 	}
 }
