@@ -15,8 +15,8 @@ import (
 	"github.com/ackproof/ackproof/runs"
 )
 
-// playNamed plays a scenario of the catalogue with franz-go on a cluster of its own.
-func playNamed(t *testing.T, n Named, b Break) *checker.Verdict {
+// prepareNamed prepares a scenario with franz-go and without what a break leaves out.
+func prepareNamed(t *testing.T, n Named, b Break) (*Runner, error) {
 	t.Helper()
 	s := n.Scenario(ProviderEmbedded)
 	s.Seed, s.ProducerGiven = 1, b.Producer
@@ -26,10 +26,21 @@ func playNamed(t *testing.T, n Named, b Break) *checker.Verdict {
 	if b.NoFaults {
 		s.Faults.Asked = "none"
 	}
-	runner, err := Prepare(t.Context(), s, nil)
+	return Prepare(t.Context(), s, nil)
+}
+
+// playNamed plays a scenario with franz-go on a cluster of its own.
+func playNamed(t *testing.T, n Named, b Break) *checker.Verdict {
+	t.Helper()
+	runner, err := prepareNamed(t, n, b)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return playPrepared(t, runner)
+}
+
+func playPrepared(t *testing.T, runner *Runner) *checker.Verdict {
+	t.Helper()
 	directory, err := runs.Create(filepath.Join(t.TempDir(), "run"))
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,8 @@ to which it was never sent, and a second time where it belongs.
 The scenario lets the batches wait first, behind an answer that is late, so that they expire before their request does.
 Then the broker that leads their partitions stops reading; they expire; events for the other topic go to another broker
 and are acknowledged; and the broker reads on.`,
-		Sources: []string{"KAFKA-19012", "Kafka's clients/…/Sender.java (failBatch), BufferPool.java", "KIP-219 (brokers mute connections)"},
+		Sources: []string{"KAFKA-19012", "Kafka's clients/…/Sender.java (failBatch) and BufferPool.java",
+			"KIP-219 (brokers mute connections)"},
 		Essence: []Break{{NoFaults: true}},
 
 		choosePartition: true,
@@ -261,7 +262,8 @@ The answer to the last of the four is lost. Its retry goes out under the new epo
 nothing, and is appended again: a duplicate from an idempotent producer. It takes an error of the broker's own at a bad
 moment, and a connection that breaks with it. Redpanda's users met it when a broker answered so after it had moved a
 partition.`,
-		Sources: []string{"KAFKA-14034", "Redpanda issues #5355 and #5356", "Kafka's clients/…/TransactionManager.java (handleFailedBatch)"},
+		Sources: []string{"KAFKA-14034", "Redpanda issues #5355 and #5356",
+			"Kafka's clients/…/TransactionManager.java (handleFailedBatch)"},
 		Essence: []Break{{NoFaults: true}},
 
 		configure: setProducer("acks=all", idempotenceOn, fiveInFlight),
