@@ -20,7 +20,7 @@ func clientDefects() []Defect {
 			Name: "recycled-batch-buffer", Issue: "KAFKA-19012", Where: InClient,
 			Summary: "a batch expires while its request is still being written; its memory is used for a batch of another " +
 				"topic, and the request goes on with that: an event lies in a topic to which it was never sent",
-			AffectedIn: "2.8.0 to 4.1.1", FixedIn: "4.1.2, 4.2.0",
+			AffectedIn: "2.8.0 to 4.1.1", FixedIn: "3.9.2, 4.0.2, 4.1.2, 4.2.0",
 			Affected: Version{Java, "4.1.1"}, Fixed: Version{Java, "4.2.0"},
 			Red:      Red{Violated: []checker.Anomaly{checker.WrongPlace}},
 			Chance:   "every time",

@@ -56,7 +56,7 @@ promises.
                                   what does a lost response do without idempotence?
   verify scenarios                what there is to try: claims about Kafka, each with an experiment
   verify run lost-ack             why was payment #42 charged twice?
-  verify defects                  defects that users met, red where they are, green where they are not
+  verify defects                  the track record: red on a version that has a defect, green on one without
   verify run --cluster containers --kafka 4.1.0
                                   three real brokers, cut off, killed and paused
   verify doctor                   can this machine do that? what is missing?
