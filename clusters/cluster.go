@@ -203,6 +203,14 @@ type (
 		ElectUnclean(ctx context.Context, topic string, partition int32) (Leader, error)
 	}
 
+	// LogEraser can take the logs of a broker away whose process does not run.
+	LogEraser interface {
+		// EraseLogs empties the logs that a broker holds of a topic's partitions, as if
+		// none of it had reached the disk, and gives those partitions. What it knows of
+		// the metadata stays.
+		EraseLogs(ctx context.Context, broker int32, topic string) ([]int32, error)
+	}
+
 	// Timer knows how long the cluster takes to notice what happens to its brokers.
 	Timer interface {
 		// SessionTimeout is after which silence the controller gives a broker up;
@@ -281,6 +289,10 @@ type Drop struct {
 	// ReplicationOnly: only what belongs to connections that others made to this
 	// broker's listener for brokers, as followers do to fetch.
 	ReplicationOnly bool
+	// ControllerOnly: only what belongs to connections that others made to this broker's
+	// listener for the metadata quorum, as brokers do to ask the active controller, and
+	// voters to fetch. Not both.
+	ControllerOnly bool
 	// Percent of the packets that are dropped; 100: all.
 	Percent int
 }

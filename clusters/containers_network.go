@@ -49,6 +49,9 @@ func (c *Containers) rule(n *containerNode, d Drop) (agent.Rule, error) {
 	if d.ReplicationOnly {
 		rule.LocalPort = replicationPort
 	}
+	if d.ControllerOnly {
+		rule.LocalPort = controllerPort
+	}
 	if d.Peer == Clients {
 		rule.LocalPort = clientPort
 		return rule, nil

@@ -96,7 +96,7 @@ type Defect struct {
 
 // Table gives every defect, in the order in which they are told.
 func Table() []Defect {
-	return slices.Concat(clientDefects())
+	return slices.Concat(clientDefects(), brokerDefects())
 }
 
 // Find gives the defect of a name. An error names the nearest one.

@@ -187,6 +187,23 @@ func replicationDrops(env *Environment, broker int32) (drops []clusters.Drop) {
 	return drops
 }
 
+func cutControllers() Fault {
+	return networkFault(Fault{
+		Name: "cut-controllers",
+		Doc: "a broker can ask no controller but its own: what it says of its replicas, and its heartbeats, do not arrive; " +
+			"replication and clients are not touched",
+		Settings: brokerSettings(),
+		Least:    leastNoticed,
+	}, func(ctx context.Context, env *Environment, s Settings) (plan, error) {
+		broker, why, err := chooseBroker(ctx, env, s)
+		var drops []clusters.Drop
+		for _, other := range others(env, broker) {
+			drops = append(drops, both(clusters.Drop{Broker: other, Peer: broker, ControllerOnly: true, Percent: 100})...)
+		}
+		return plan{target: why, brokers: []int32{broker}, drops: drops}, err
+	})
+}
+
 func cutClients() Fault {
 	return networkFault(Fault{
 		Name:     "cut-clients",

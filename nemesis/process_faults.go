@@ -96,6 +96,18 @@ func pause() Fault {
 	})
 }
 
+func shutdown() Fault {
+	return processFault(Fault{
+		Name:     "shutdown",
+		Doc:      "a broker shuts down in good order, moving its leaderships; it starts again when the fault ends",
+		Settings: append([]Setting{countSetting()}, brokerSettings()...),
+		Least:    4 * time.Second, Window: noticedWindow, Stalls: true,
+	}, func(ctx context.Context, env *Environment, s Settings) (*processes, error) {
+		brokers, why, err := chooseBrokers(ctx, env, s)
+		return &processes{target: why, brokers: brokers, act: shutDown}, err
+	})
+}
+
 func restart() Fault {
 	return processFault(Fault{
 		Name:     "restart",
@@ -135,6 +147,13 @@ func killed(ctx context.Context, master clusters.ProcessMaster, broker int32) (s
 	return fmt.Sprintf("the process of broker %d was gone", broker), err
 }
 
+func shutDown(ctx context.Context, master clusters.ProcessMaster, broker int32) (string, error) {
+	if err := master.StopBroker(ctx, broker); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("broker %d had shut down", broker), nil
+}
+
 func paused(ctx context.Context, master clusters.ProcessMaster, broker int32) (string, error) {
 	if err := master.PauseBroker(ctx, broker); err != nil {
 		return "", err
@@ -171,6 +190,8 @@ type processes struct {
 	target  string
 	brokers []int32
 	act     act
+	// effects, if given, are those of what was done.
+	effects func() []string
 	// inTurn: one after the other, each in sync again before the next.
 	inTurn bool
 
@@ -257,5 +278,9 @@ func (p *processes) Evidence() Evidence {
 	case p.healed:
 		text += "; it is back"
 	}
-	return Evidence{Bit: true, Text: text}
+	evidence := Evidence{Bit: true, Text: text}
+	if p.effects != nil {
+		evidence.Effects = p.effects()
+	}
+	return evidence
 }

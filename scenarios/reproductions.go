@@ -10,7 +10,7 @@ var reproductions []Named
 
 func init() {
 	for _, chapter := range [][]Named{
-		clientReproductions(),
+		clientReproductions(), brokerReproductions(),
 	} {
 		reproductions = append(reproductions, chapter...)
 	}

@@ -170,7 +170,7 @@ func (s *stage) playScript(ctx context.Context) error {
 }
 
 // scriptMost bounds the steps of a script, whatever they wait for.
-const scriptMost = 3 * time.Minute
+const scriptMost = 6 * time.Minute
 
 // heal undoes every fault that is still on and waits until the cluster is whole.
 func (s *stage) heal(player *nemesis.Player) error {

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -264,6 +266,29 @@ func (e *Engine) Files(ctx context.Context, name, folder string, take func(file 
 			return err
 		}
 	}
+}
+
+// Put writes files into a folder of a container, running or not, over those that are there.
+func (e *Engine) Put(ctx context.Context, name, folder string, files map[string][]byte) error {
+	var archive bytes.Buffer
+	out := tar.NewWriter(&archive)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		err := out.WriteHeader(&tar.Header{Name: file, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(files[file]))})
+		if err == nil {
+			_, err = out.Write(files[file])
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s/%s of the container %s: %w", folder, file, name, err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("writing %s of the container %s: %w", folder, name, err)
+	}
+	_, err := e.client.CopyToContainer(ctx, name, client.CopyToContainerOptions{DestinationPath: folder, Content: &archive})
+	if err != nil {
+		return fmt.Errorf("writing %s of the container %s: %w", folder, name, err)
+	}
+	return nil
 }
 
 // CreateNetwork makes a network of the run, with addresses of the engine's choice.

@@ -46,7 +46,8 @@ var ErrNoImage = errors.New("the brokers' image cannot be had")
 var versionForm = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)(-rc\d+)?$`)
 
 // CheckVersion refuses what is no version of Kafka that brokers can be started of:
-// before 3.7 there was no official image, and KRaft was young.
+// before 3.4 KRaft was young. Official images there are from 3.7 on, and older versions are
+// built from jars.
 func CheckVersion(version string) error {
 	parts := versionForm.FindStringSubmatch(version)
 	if parts == nil {
@@ -54,8 +55,8 @@ func CheckVersion(version string) error {
 	}
 	major, _ := strconv.Atoi(parts[1]) // digits
 	minor, _ := strconv.Atoi(parts[2])
-	if major < 3 || (major == 3 && minor < 7) {
-		return fmt.Errorf("version %s of Kafka is too old: brokers are started from 3.7.0 on", version)
+	if major < 3 || (major == 3 && minor < 4) {
+		return fmt.Errorf("version %s of Kafka is too old: brokers are started from 3.4.0 on", version)
 	}
 	return nil
 }
