@@ -23,6 +23,9 @@ type Options struct {
 	SecondJudgeTimeout time.Duration
 	// WithoutSecondJudge leaves the second judge out.
 	WithoutSecondJudge bool
+	// Windows says which windows of the second judge are kept in Verdict.Windows:
+	// WindowsFailing, WindowsAll, or none if it is empty.
+	Windows string
 }
 
 func (o Options) examples() int {

@@ -58,9 +58,10 @@ func (s *state) gatherEvidence(ctx context.Context, h histories.History, v *Verd
 			}
 		}
 	}
-	if len(g.events) == 0 && len(g.operations) == 0 && len(g.replicas) == 0 {
+	if len(g.events) == 0 && len(g.operations) == 0 && len(g.replicas) == 0 && len(v.Windows) == 0 {
 		return nil
 	}
+	polls := s.windowPolls(v.Windows)
 	for entry, err := range h.Lines(ctx) {
 		if cut := (*histories.CutError)(nil); errors.As(err, &cut) {
 			break
@@ -69,7 +70,9 @@ func (s *state) gatherEvidence(ctx context.Context, h histories.History, v *Verd
 			return err
 		}
 		g.take(entry)
+		polls.take(entry.Line)
 	}
+	polls.finish()
 	for _, part := range v.Anomalies {
 		for i := range part.Examples {
 			slices.SortStableFunc(part.Examples[i].Evidence, byTime)

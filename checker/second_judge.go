@@ -24,6 +24,8 @@ type SecondJudge struct {
 	// Operations that were judged, in Windows of bounded size.
 	Operations int64 `json:"operations"`
 	Windows    int   `json:"windows"`
+
+	notDrawn []string // why a window that fails is not in Verdict.Windows
 }
 
 // windowSize bounds what porcupine is given at once: a cached state costs n/8
@@ -64,40 +66,77 @@ func (s *state) secondJudge(ctx context.Context, v *Verdict) {
 		judge.Detail = "times run backwards"
 		return
 	}
-	illegal, late := "", ""
+	var illegal, late []string
 	for index := range s.logs {
-		deadline := time.Now().Add(timeout)
-		for _, window := range s.windowsOf(int32(index)) {
-			left := time.Until(deadline)
-			if left <= 0 || ctx.Err() != nil {
-				late = s.logName(int32(index))
-				break
-			}
-			judge.Windows++
-			judge.Operations += int64(len(window))
-			switch porcupine.CheckOperationsTimeout(appendModel, window, left) {
-			case porcupine.Illegal:
-				illegal = s.logName(int32(index))
-			case porcupine.Unknown:
-				late = s.logName(int32(index))
-			case porcupine.Ok:
-			}
-		}
+		s.judgePartition(ctx, v, int32(index), timeout, &illegal, &late)
 	}
 	judge.settle(illegal, late, timeout)
 	v.compareJudges()
 }
 
-func (j *SecondJudge) settle(illegal, late string, timeout time.Duration) {
+// judgePartition asks about one partition, and notes its name where it is illegal and
+// where the time ended first.
+func (s *state) judgePartition(ctx context.Context, v *Verdict, index int32, timeout time.Duration, illegal, late *[]string) {
+	judge, name := &v.SecondJudge, s.logName(index)
+	deadline := time.Now().Add(timeout)
+	failed, kept := false, false
+	windows := s.windowsOf(index)
+	for _, window := range windows {
+		left := time.Until(deadline)
+		if left <= 0 || ctx.Err() != nil {
+			*late = append(*late, name)
+			break
+		}
+		judge.Windows++
+		judge.Operations += int64(len(window.operations))
+		result := porcupine.CheckOperationsTimeout(appendModel, window.operations, left)
+		if result == porcupine.Unknown {
+			*late = append(*late, name)
+			break
+		}
+		if result == porcupine.Ok {
+			continue
+		}
+		failed = true
+		if s.options.Windows != "" && !kept {
+			kept = true
+			judge.undrawn(name, s.keepWindow(v, window, deadline))
+		}
+	}
+	if failed {
+		*illegal = append(*illegal, name)
+	} else if s.options.Windows == WindowsAll && len(windows) > 0 {
+		s.keepFirst(v, windows[0])
+	}
+}
+
+// undrawn notes why a window that fails is not among those that are kept.
+func (j *SecondJudge) undrawn(name string, err error) {
+	if err != nil {
+		j.notDrawn = append(j.notDrawn, fmt.Sprintf("the failing window of %s was not found: %v", name, err))
+	}
+}
+
+func (j *SecondJudge) settle(illegal, late []string, timeout time.Duration) {
+	outOfTime := ""
+	if len(late) > 0 {
+		outOfTime = fmt.Sprintf("out of time (%s) at %s", timeout, few(late))
+	}
 	switch {
-	case illegal != "":
-		j.Verdict, j.Detail = Violated, "the appends of "+illegal+" are not linearizable"
-	case late != "":
-		j.Detail = fmt.Sprintf("out of time (%s) at %s", timeout, late)
+	case len(illegal) > 0:
+		j.Verdict, j.Detail = Violated, "the appends of "+few(illegal)+" are not linearizable"
+		if outOfTime != "" {
+			j.Detail += "; " + outOfTime
+		}
+	case outOfTime != "":
+		j.Detail = outOfTime
 	case j.Operations == 0:
 		j.Detail = "no append has a place and a time on one clock"
 	default:
 		j.Verdict, j.Detail = Held, "the appends of every partition are linearizable"
+	}
+	for _, reason := range j.notDrawn {
+		j.Detail += "; " + reason
 	}
 }
 
@@ -121,12 +160,23 @@ func (v *Verdict) compareJudges() {
 	}
 }
 
+// judgedWindow is a window of a partition's appends.
+type judgedWindow struct {
+	log        int32
+	clock      uint32
+	of         int // how many appends the partition has by that clock
+	operations []porcupine.Operation
+}
+
 // windowsOf gives the windows of a partition's appends, those of each clock apart:
 // their times are not comparable.
-func (s *state) windowsOf(index int32) [][]porcupine.Operation {
-	var all [][]porcupine.Operation
+func (s *state) windowsOf(index int32) []judgedWindow {
+	var all []judgedWindow
 	for clock := range s.clocks.list {
-		all = append(all, windows(s.appends(index, uint32(clock)))...)
+		appends := s.appends(index, uint32(clock))
+		for _, operations := range windows(appends) {
+			all = append(all, judgedWindow{index, uint32(clock), len(appends), operations})
+		}
 	}
 	return all
 }
@@ -144,8 +194,8 @@ func (s *state) appends(index int32, clock uint32) []porcupine.Operation {
 		if r.offset != at {
 			tie, at = len(operations), r.offset
 		}
-		process := s.sends[s.events[r.event].first-1].process
-		operations = append(operations, porcupine.Operation{ClientId: int(process), Call: t.call, Return: max(t.call, t.back)})
+		// porcupine passes ClientId on and does not look at it: it says which event it is.
+		operations = append(operations, porcupine.Operation{ClientId: int(r.event), Call: t.call, Return: max(t.call, t.back)})
 		// Two events at one offset lie neither before nor behind each other: they
 		// take their turns as they were called.
 		for n := len(operations) - 1; n > tie && operations[n].Call < operations[n-1].Call; n-- {
@@ -174,9 +224,7 @@ func windows(all []porcupine.Operation) [][]porcupine.Operation {
 	var result [][]porcupine.Operation
 	for len(all) > 0 {
 		window := slices.Clone(all[:min(windowSize, len(all))])
-		for turn := range window {
-			window[turn].Output = appended{turn}
-		}
+		takeTurns(window)
 		result = append(result, window)
 		if len(all) <= windowSize {
 			return result

@@ -50,6 +50,9 @@ type Verdict struct {
 	// expects; only of a run that expects something.
 	Measures Measures  `json:"measures,omitempty"`
 	Expected *Expected `json:"expected,omitempty"`
+	// Windows of the second judge, if Options.Windows asked for them: by partition in
+	// the order in which the history names them. They are no part of the JSON form.
+	Windows []*Window `json:"-"`
 
 	options Options // that it was checked with
 }

@@ -4,6 +4,7 @@
 //	history.jsonl.zst   the operations, in the order in which they were recorded
 //	verdict.json        the machine-readable verdict
 //	brokers/            each broker's log and configuration, where there are any
+//	porcupine/          pages of the second judge, once verify check --porcupine drew any
 package runs
 
 import (
@@ -23,6 +24,7 @@ const (
 	HistoryFile  = "history.jsonl.zst"
 	VerdictFile  = "verdict.json"
 	BrokersDir   = "brokers"
+	PorcupineDir = "porcupine"
 )
 
 // Directory is a run directory. Its methods only touch files under Path.

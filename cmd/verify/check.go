@@ -21,6 +21,7 @@ type checkFlags struct {
 	json, verbose         bool
 	oneHistory            bool
 	examples              int
+	porcupine             porcupineFlags
 }
 
 func newCheckCommand(s streams) *cobra.Command {
@@ -39,10 +40,16 @@ was sent and the consumers' what was read.
 
 A history that does not say how its producer was configured is judged only by what
 holds under every configuration; --producer and --topic-config supply the rest, and
-override what the history says.`,
+override what the history says.
+
+--porcupine draws, for each partition whose appends are not linearizable, the part of them
+that no order explains: an HTML page of porcupine's with faults and polls beside the appends.
+Where the time for a partition ends, its second judge says unknown. The verdict and the
+exit status are those of verify check in any case.`,
 		Example: `  verify check verify-runs/2026-12-01T02-00-00-seed7
   verify check --producer acks=all,enable.idempotence=true history.edn
   verify check --one-history --producer acks=all,enable.idempotence=true producer.log consumer.log
+  verify check --porcupine verify-runs/2026-12-01T02-00-00-seed7
   verify check --json old.jsonl.zst | jq '.anomalies["lost-write"].instances'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -59,6 +66,7 @@ override what the history says.`,
 	c.Flags().BoolVar(&f.oneHistory, "one-history", false,
 		"put the files of VerifiableProducers and VerifiableConsumers together and give one verdict")
 	c.Flags().IntVar(&f.examples, "examples", 3, "examples of each anomaly with their whole evidence")
+	f.porcupine.addTo(c)
 	return c
 }
 
@@ -76,6 +84,9 @@ func (s streams) check(ctx context.Context, paths []string, f checkFlags) error 
 	}
 	var verdicts []*checker.Verdict
 	sources := sourcesOf(ctx, paths, f.oneHistory)
+	if err := f.porcupine.options(&options, len(sources)); err != nil {
+		return err
+	}
 	for _, source := range sources {
 		v, err := source.check(ctx, options)
 		if err != nil {
@@ -86,6 +97,13 @@ func (s streams) check(ctx context.Context, paths []string, f checkFlags) error 
 			if err := s.writeVerdict(v, source.name, len(sources) > 1, f.verbose); err != nil {
 				return err
 			}
+		}
+		says := s.out
+		if f.json {
+			says = s.progress
+		}
+		if err := f.porcupine.draw(says, v, source.path); err != nil {
+			return err
 		}
 	}
 	if f.json {
@@ -99,6 +117,7 @@ func (s streams) check(ctx context.Context, paths []string, f checkFlags) error 
 // source is a history that is to be judged.
 type source struct {
 	name string
+	path string // beside which pages are written
 	open func() (*histories.File, error)
 }
 
@@ -107,11 +126,11 @@ type source struct {
 func sourcesOf(ctx context.Context, paths []string, one bool) []source {
 	if one {
 		together := func() (*histories.File, error) { return histories.OpenTogether(ctx, paths...) }
-		return []source{{"--one-history " + strings.Join(paths, " "), together}}
+		return []source{{"--one-history " + strings.Join(paths, " "), paths[0], together}}
 	}
 	var sources []source
 	for _, path := range paths {
-		sources = append(sources, source{path, func() (*histories.File, error) {
+		sources = append(sources, source{path, path, func() (*histories.File, error) {
 			history, err := runs.HistoryPath(path)
 			if err != nil {
 				return nil, err

@@ -62,6 +62,7 @@ promises.
   verify doctor                   can this machine do that? what is missing?
   verify clean                    remove what a run left that was killed hard
   verify check RUN_DIR            judge again what was recorded
+  verify check --porcupine RUN_DIR  draw the appends that no order explains
   verify check history.edn        judge a history of Jepsen's Kafka workload
 
 Exit status: 0 every promise held; 1 a promise was violated; 2 unknown: the run or
