@@ -320,42 +320,59 @@ func (s *state) assumeFinalRead() Assumption {
 			incomplete = append(incomplete, s.logName(int32(index))+" ("+log.whyIncomplete()+")")
 		}
 	}
-	incomplete = append(incomplete, s.neverRead()...)
-	if len(incomplete) > 0 {
-		return failed(AssumeFinalRead, onLog, "not read to the end: %s", few(incomplete))
+	missing, count := s.neverRead()
+	if count += len(incomplete); count > 0 {
+		return failed(AssumeFinalRead, onLog, "not read to the end: %s", fewOf(append(incomplete, missing...), count))
 	}
 	return held(AssumeFinalRead, "%d partitions were read from their start to an end that stayed the same", complete)
 }
 
+// mostNamed is how many of many things are named.
+const mostNamed = 3
+
 // few lists the first few of many, each on one line and not too long: the history has
 // the rest.
-func few(parts []string) string {
-	const most, longest = 3, 240
-	shown := make([]string, 0, most+1)
-	for _, part := range parts[:min(len(parts), most)] {
+func few(parts []string) string { return fewOf(parts, len(parts)) }
+
+// fewOf lists the first few of so many, of which parts has the first few at least.
+func fewOf(parts []string, count int) string {
+	const longest = 240
+	shown := make([]string, 0, mostNamed+1)
+	for _, part := range parts[:min(len(parts), mostNamed)] {
 		part = strings.Join(strings.Fields(part), " ")
 		if runes := []rune(part); len(runes) > longest {
 			part = string(runes[:longest]) + "…"
 		}
 		shown = append(shown, part)
 	}
-	if more := len(parts) - most; more > 0 {
+	if more := count - mostNamed; more > 0 {
 		shown = append(shown, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(shown, ", ")
 }
 
-// neverRead names the partitions of the header that no line mentions.
-func (s *state) neverRead() []string {
-	var missing []string
-	for _, t := range s.header.Topics {
-		for p := range t.Partitions {
-			if _, known := s.logByName[histories.Partition{Topic: t.Name, Partition: p}]; !known {
-				missing = append(missing, fmt.Sprintf("%s/%d (never read)", t.Name, p))
+// neverRead names the first few partitions of the header that no line mentions, and counts
+// all: a header may say that there are two billion.
+func (s *state) neverRead() (first []string, count int) {
+	mentioned := make(map[string]int)
+	for _, log := range s.logs {
+		for _, t := range s.header.Topics {
+			if t.Name == log.name.Topic && log.name.Partition >= 0 && log.name.Partition < t.Partitions {
+				mentioned[t.Name]++
+				break
 			}
 		}
 	}
-	return missing
+	for _, t := range s.header.Topics {
+		missing := int(t.Partitions) - mentioned[t.Name]
+		count += max(missing, 0)
+		for p := int32(0); missing > 0 && p < t.Partitions && len(first) < mostNamed; p++ {
+			if _, known := s.logByName[histories.Partition{Topic: t.Name, Partition: p}]; !known {
+				first = append(first, fmt.Sprintf("%s/%d (never read)", t.Name, p))
+			}
+		}
+	}
+	return first, count
 }
 
 func (l *partitionLog) whyIncomplete() string {

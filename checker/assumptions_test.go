@@ -4,6 +4,7 @@
 package checker_test
 
 import (
+	"math"
 	"math/rand"
 	"slices"
 	"testing"
@@ -277,5 +278,28 @@ func TestAnExampleOfWhatWasReadShowsEveryReading(t *testing.T) {
 	}
 	if i := slices.Index(kinds, "final-read"); i >= 0 && i != len(kinds)-1 {
 		t.Errorf("the final read has no time and comes last: %v", kinds)
+	}
+}
+
+// TestPartitionsThatWereNeverReadAreCountedAndAFewAreNamed: however many the header says there
+// are, and however often it says so.
+func TestPartitionsThatWereNeverReadAreCountedAndAFewAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		rule       string
+		partitions int32
+		want       string
+	}{
+		{"one", 3, "not read to the end: t/2 (never read)"},
+		{"four", 6, "not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 1 more"},
+		{"two billion", math.MaxInt32, "not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 2147483642 more"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			h := inTurn(3, false) // of the partitions 0 and 1
+			h.Head.Topics = []histories.Topic{{Name: "t", Partitions: c.partitions, Properties: map[string]string{}}}
+			a := assumption(t, check(t, h), checker.AssumeFinalRead)
+			if a.Verdict != checker.AssumptionFailed || a.Detail != c.want {
+				t.Errorf("%s: %s; want %s", a.Verdict, a.Detail, c.want)
+			}
+		})
 	}
 }

@@ -1,13 +1,20 @@
-// This file holds the fuzz target: whatever lines a history has, it gets a verdict, and
-// can be measured.
+// This file holds the fuzz targets: whatever lines a history has, it gets a verdict, can
+// be measured and drawn, and takes no more memory than its lines account for.
 
 package checker_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/histories"
@@ -15,7 +22,7 @@ import (
 
 // fuzzNumbers are what every numeric field is chosen from: what is usual, what
 // stands for unknown, and what no recorder would write.
-var fuzzNumbers = []int64{0, 1, 2, 3, 4, 5, 6, 7, 511, 512, 70_000, -1, -2, 1e12, math.MaxInt64, math.MaxInt64 - 1,
+var fuzzNumbers = []int64{0, 1, 2, 3, 4, 5, 6, 7, 511, 512, 70_000, -1, -2, 1e12, 1 << 60, 1 << 62, math.MaxInt64, math.MaxInt64 - 1,
 	math.MinInt64}
 
 // bytesReader turns bytes into the choices of which a history is made.
@@ -35,7 +42,13 @@ func (b *bytesReader) number() int64             { return fuzzNumbers[b.next()%l
 func (b *bytesReader) flag() bool                { return b.next()%2 == 1 }
 
 // small is a partition, a broker or an epoch.
-func (b *bytesReader) small() int32 { return int32(b.next()%5) - 1 }
+func (b *bytesReader) small() int32 {
+	choice := b.next()
+	if choice >= 250 {
+		return []int32{math.MaxInt32, math.MaxInt32 - 1, math.MinInt32, -2, 1 << 20, 70_000}[choice-250]
+	}
+	return int32(choice%5) - 1
+}
 
 func (b *bytesReader) event() string {
 	return b.of("p/k/0", "p/k/1", "p/k/2", "p/k/01", "q/k/0", "", "p/k/", "p/k/999999999", "nobody")
@@ -60,7 +73,8 @@ func (b *bytesReader) properties() map[string]string {
 		return nil
 	}
 	return map[string]string{histories.PropertyAcks: b.of("0", "1", "all", "-1"), histories.PropertyIdempotence: b.of("true", "false"),
-		histories.PropertyDeliveryTimeout: b.of("1000", "no number", "9223372036854775807"), histories.PropertyRetries: b.of("0", "5")}
+		histories.PropertyDeliveryTimeout: b.of("1000", "no number", "9223372036854775807"), histories.PropertyRetries: b.of("0", "5"),
+		histories.PropertyMaxInFlight: b.of("1", "5", "-9223372036854775808", "")}
 }
 
 func (b *bytesReader) records() histories.Records {
@@ -122,7 +136,15 @@ func (b *bytesReader) attempt() *histories.Attempt {
 
 // rareLine makes a line of a kind of which a history has few.
 func (b *bytesReader) rareLine() histories.Line {
-	switch b.next() % 7 {
+	switch b.next() % 9 {
+	case 7:
+		return &histories.ReplicaRecords{Partition: b.partition(), Replica: b.small(), Source: b.of("fetch", "segments"),
+			LeaderEpoch: b.small(), Records: []histories.ReplicaRecord{
+				{Record: histories.Record{Offset: b.number(), Event: b.event(), Corrupt: b.of("", "", "value")}, Digest: b.of("", "d")},
+				{Record: histories.Record{Offset: b.number(), Event: b.event()}}}}
+	case 8:
+		return &histories.ReplicaRead{Partition: b.partition(), Replica: b.small(), Source: b.of("fetch", "segments"),
+			LogStart: b.number(), HighWatermark: b.number(), LogEnd: b.number(), Position: b.number(), Error: b.of("", "", "gone")}
 	case 4:
 		return &histories.ProducerRefused{Name: b.process(), Time: b.number()}
 	case 5:
@@ -185,8 +207,57 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 16, 14, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := (&bytesReader{data}).history()
-		v := check(t, h)
+		bounded(t, len(h.Body), func() { judgedAnyhow(t, h) })
+	})
+}
+
+// FuzzLines has lines as they are written: any text behind a header.
+func FuzzLines(f *testing.F) {
+	twins, err := filepath.Glob("testdata/*.violated.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, twin := range twins {
+		text, err := os.ReadFile(twin)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		// A reader has its buffers, whatever it reads.
+		bounded(t, 1024+bytes.Count(text, []byte("\n")), func() {
+			file, err := histories.OpenBytes("history.jsonl", text)
+			if err != nil {
+				return
+			}
+			for _, err := range file.Lines(t.Context()) {
+				if cut := (*histories.CutError)(nil); err != nil && !errors.As(err, &cut) {
+					return // a clear error: of what the reader says is tested there
+				}
+			}
+			judgedAnyhow(t, file)
+		})
+	})
+}
+
+// judgedAnyhow judges a history by its own configuration and by one that is given, and
+// holds the verdicts to what is true of every one.
+func judgedAnyhow(t *testing.T, h histories.History) {
+	t.Helper()
+	given := checker.Options{Windows: checker.WindowsAll, SecondJudgeTimeout: time.Minute,
+		Producer: map[string]string{histories.PropertyAcks: "all", histories.PropertyIdempotence: "true",
+			histories.PropertyDeliveryTimeout: "120000"}, Topic: map[string]string{"min.insync.replicas": "2"}}
+	for _, options := range []checker.Options{{}, given} {
+		v, err := checker.Check(t.Context(), h, options)
+		if wrong := (*checker.ConfigurationError)(nil); errors.As(err, &wrong) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		wellFormed(t, v)
+		windowsFit(t, v)
 		m, err := checker.Measure(t.Context(), h, v)
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +267,44 @@ func FuzzCheck(f *testing.F) {
 				t.Errorf("%s is %v, and %v (known %v) by its name", name, value, got, known)
 			}
 		}
-	})
+	}
+}
+
+// Memory that judging may take: the tables that it begins with, and a page of offsets and
+// what is told of it for each record. One number in a line buys nothing more, however
+// large it is.
+const (
+	memoryAtRest  = 8 << 20
+	memoryPerLine = 256 << 10
+	timeLimit     = 20 * time.Second
+)
+
+// bounded does something, and fails if it took more memory or time than so many lines may.
+func bounded(t *testing.T, lines int, do func()) {
+	t.Helper()
+	// A panic here, not a failure, since nothing else ends what does not return.
+	watchdog := time.AfterFunc(timeLimit, func() { panic(fmt.Sprintf("%d lines took more than %s", lines, timeLimit)) })
+	defer watchdog.Stop()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	if took, most := after.TotalAlloc-before.TotalAlloc, uint64(memoryAtRest+lines*memoryPerLine); took > most {
+		t.Errorf("%d lines took %d bytes, want %d at most", lines, took, most)
+	}
+}
+
+// windowsFit: a window that is drawn has something in it.
+func windowsFit(t *testing.T, v *checker.Verdict) {
+	t.Helper()
+	for _, w := range v.Windows {
+		if len(w.Appends) == 0 || w.Of < len(w.Appends) || w.LeftOut < 0 {
+			t.Errorf("a window of %v has %d appends of %d, %d left out", w.Partition, len(w.Appends), w.Of, w.LeftOut)
+		}
+		if c := w.Contradiction; c != nil && w.Appends[c[1]].Return >= w.Appends[c[0]].Call {
+			t.Errorf("%+v and %+v do not contradict each other", w.Appends[c[0]], w.Appends[c[1]])
+		}
+	}
 }
 
 // wellFormed holds what is true of every verdict.

@@ -76,7 +76,7 @@ func TestAContradictionThatIsLookedForTooLongIsOutOfTime(t *testing.T) {
 func TestWhatIsShownFitsOnAPageAndHasWhatItIsAbout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var appends []Append
-		for range rapid.IntRange(1, 30).Draw(t, "times") {
+		for range rapid.IntRange(1, 8).Draw(t, "times") {
 			appends = append(appends, someAppends(t)...)
 		}
 		var about []int

@@ -148,9 +148,9 @@ func (e *external) read(out io.Reader) {
 		if len(line) == 0 {
 			continue
 		}
-		var s said
-		if err := json.Unmarshal(line, &s); err != nil || s.Is == "" {
-			wrong = fmt.Errorf("it wrote a line that is none of the protocol: %s", shortened(line))
+		s, err := parseSaid(line)
+		if err != nil {
+			wrong = err
 			break
 		}
 		e.hear(e, s)
@@ -168,6 +168,15 @@ func (e *external) read(out io.Reader) {
 	if wrong != nil {
 		e.why = fmt.Errorf("the client's process of %s: %w%s", e.name, wrong, e.stderr.last())
 	}
+}
+
+// parseSaid reads a line of the protocol.
+func parseSaid(line []byte) (said, error) {
+	var s said
+	if err := json.Unmarshal(line, &s); err != nil || s.Is == "" {
+		return said{}, fmt.Errorf("it wrote a line that is none of the protocol: %s", shortened(line))
+	}
+	return s, nil
 }
 
 // shortened gives the beginning of a line.

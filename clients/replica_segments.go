@@ -168,13 +168,20 @@ func (b *batchReader) next() ([]byte, error) {
 	if length < batchRecords-batchStart || length > maxBatch {
 		return nil, fmt.Errorf("a batch says that it has %d bytes", length)
 	}
-	b.raw = slices.Grow(b.raw[:0], int(batchStart+length))[:batchStart+length]
-	n, err := io.ReadFull(b.in, b.raw)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errTorn
+	b.raw = b.raw[:0]
+	for size := int(batchStart + length); len(b.raw) < size; {
+		// Only as far as the file has kept the length's promise.
+		have := len(b.raw)
+		step := min(size-have, max(1<<16, have))
+		b.raw = slices.Grow(b.raw, step)[:have+step]
+		if _, err := io.ReadFull(b.in, b.raw[have:]); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return nil, errTorn
+		} else if err != nil {
+			return nil, err
+		}
 	}
-	b.at += int64(n)
-	return b.raw, err
+	b.at += int64(len(b.raw))
+	return b.raw, nil
 }
 
 // zeros reads what follows a head of zeros, which may be zeros only.

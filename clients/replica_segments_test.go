@@ -32,8 +32,8 @@ type testBatch struct {
 	last int
 }
 
-func (b testBatch) encode(t *testing.T, events *Events) []byte {
-	t.Helper()
+func (b testBatch) encode(tb testing.TB, events *Events) []byte {
+	tb.Helper()
 	if b.deltas == nil {
 		b.deltas = []int{0, 1, 2}
 	}
@@ -48,7 +48,7 @@ func (b testBatch) encode(t *testing.T, events *Events) []byte {
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(len(b.deltas)), Records: records}
 	compressor, err := kgo.DefaultCompressor(b.codec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if compressor != nil {
 		compressed, codec := compressor.Compress(new(bytes.Buffer), records)

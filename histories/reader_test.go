@@ -628,6 +628,15 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{:type :invoke, :f :send, :process 0, :value [[:send 1 2]]}`))
 	f.Add([]byte(`{"name":"x","ops":[]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		defer func() {
+			runtime.ReadMemStats(&after)
+			// Buffers and decoders, and what zstd packs most tightly: 128 KiB of one byte in four.
+			if took, most := after.TotalAlloc-before.TotalAlloc, uint64(64<<20+256<<10*len(content)); took > most {
+				t.Errorf("%d bytes took %d bytes, want %d at most", len(content), took, most)
+			}
+		}()
 		file, err := OpenBytes("file", content)
 		if err != nil {
 			return

@@ -74,6 +74,11 @@ func LoadCampaign(directory string) (Campaign, error) {
 	if err != nil {
 		return Campaign{}, inputError("resuming: %w; name the directory of a campaign", err)
 	}
+	return readCampaign(path, text)
+}
+
+// readCampaign reads the text of a campaign's file.
+func readCampaign(path string, text []byte) (Campaign, error) {
 	var c Campaign
 	if err := yaml.Unmarshal(text, &c); err != nil {
 		return Campaign{}, inputError("resuming: %s: %w", path, err)
@@ -317,15 +322,23 @@ func (p *campaigner) playedBefore(cell *Cell, home string) bool {
 		if err != nil {
 			continue
 		}
-		var v checker.Verdict
-		if json.Unmarshal(text, &v) != nil || v.Expected == nil || v.History.Interrupted {
-			continue
+		if cell.takeText(text) {
+			cell.Directory, cell.Before = path, true
+			return true
 		}
-		cell.Directory, cell.Before = path, true
-		cell.take(&v)
-		return true
 	}
 	return false
+}
+
+// takeText takes a verdict that was written, and says whether it is one of a run that was
+// played to its end.
+func (c *Cell) takeText(text []byte) bool {
+	var v checker.Verdict
+	if json.Unmarshal(text, &v) != nil || v.Expected == nil || v.History.Interrupted {
+		return false
+	}
+	c.take(&v)
+	return true
 }
 
 // mostAttempts bounds how often one cell is begun again.

@@ -190,6 +190,11 @@ func Load(path string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, inputError("reading the scenario: %w", err)
 	}
+	return read(path, text)
+}
+
+// read reads the text of a scenario file.
+func read(path string, text []byte) (Scenario, error) {
 	var named struct {
 		Cluster struct {
 			Provider string `yaml:"provider"`
