@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/ackproof/ackproof/clusters/engine"
 )
 
 // disk is a temporary directory with the logs of kfake.
@@ -24,18 +26,20 @@ type disk struct {
 	// current is what kfake works on; marked, what MarkLogs copied, or empty.
 	current, marked string
 	copies          int
+	// erase removes the directory; `verify clean` does where this process is killed.
+	erase func() error
 }
 
 func newDisk() (*disk, error) {
-	directory, err := os.MkdirTemp("", "ackproof-embedded-")
+	directory, erase, err := engine.TemporaryFolder(engine.FolderLogs)
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the logs: %w", err)
 	}
-	return &disk{directory: directory, current: filepath.Join(directory, "0")}, nil
+	return &disk{directory: directory, current: filepath.Join(directory, "0"), erase: erase}, nil
 }
 
 func (d *disk) remove() error {
-	if err := os.RemoveAll(d.directory); err != nil {
+	if err := d.erase(); err != nil {
 		return fmt.Errorf("removing the logs: %w", err)
 	}
 	return nil

@@ -98,7 +98,7 @@ func alive(path string) (bool, error) {
 }
 
 // TemporaryFolder makes a folder in the system's folder for temporary files, for
-// FolderSegments or FolderImage. It is in use until remove is called or the process
+// FolderSegments, FolderImage or FolderLogs. It is in use until remove is called or the process
 // ends.
 func TemporaryFolder(what string) (path string, remove func() error, err error) {
 	for range lockAttempts {
@@ -143,10 +143,11 @@ func LeftFiles() ([]LeftFile, error) {
 const (
 	FolderSegments = "segments"
 	FolderImage    = "image"
+	FolderLogs     = "embedded" // of the embedded cluster
 )
 
 // folderName is the form of the names of temporary folders.
-var folderName = regexp.MustCompile(`^` + folderPrefix + `(` + FolderSegments + `|` + FolderImage + `)-\d+$`)
+var folderName = regexp.MustCompile(`^` + folderPrefix + `(` + FolderSegments + `|` + FolderImage + `|` + FolderLogs + `)-\d+$`)
 
 // temporaryFolders gives the folders that TemporaryFolder made.
 func temporaryFolders() ([]string, error) {

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/runs"
 )
@@ -427,4 +429,22 @@ func TestNoSecretIsEchoed(t *testing.T) {
 	if r.status != exitUsage || regexp.MustCompile("hunter2").MatchString(r.stdout+r.progress) {
 		t.Errorf("exit status %d: %s", r.status, r.progress)
 	}
+}
+
+// TestPropertiesOfTheCommandLineAreReadOrRefused: whatever text they are.
+func TestPropertiesOfTheCommandLineAreReadOrRefused(t *testing.T) {
+	part := rapid.OneOf(rapid.SampledFrom([]string{"", "=", ",", "a=b", " a = b ", "a=b=c", "cleanup.policy=compact", "delete"}), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(part, 0, 5).Draw(t, "parts"), ",")
+		properties, err := parseProperties("producer", text)
+		var usage usageError
+		if err != nil && !errors.As(err, &usage) {
+			t.Fatalf("%q is refused as %v, which is not wrong usage", text, err)
+		}
+		for name := range properties {
+			if name == "" || name != strings.TrimSpace(name) || !strings.Contains(text, name) {
+				t.Fatalf("%q has the property %q", text, name)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@
 //
 //	go run ./doc/measure -table versions         # three versions, then ten seeds
 //	go run ./doc/measure -table configurations   # nine configurations under three faults
+//	go run ./doc/measure -table kills            # two hundred runs, killed at any moment
 //	go run ./doc/measure -table night -for 2h    # drawn versions, clients, configurations and faults
 //
 // A run whose verdict lies in the working folder already is not played again, so that
@@ -70,11 +71,15 @@ func main() {
 }
 
 func run() error {
-	which := flag.String("table", "", "versions, configurations or night")
+	which := flag.String("table", "", "versions, configurations, kills or night")
 	duration := flag.Duration("for", 2*time.Hour, "night: how much is played, what lies in the folder of the runs included")
 	from := flag.Int("from", 1, "night: the first seed")
 	work := flag.String("work", filepath.Join("verify-runs", "measure"), "folder of the runs")
 	out := flag.String("out", filepath.Join("doc", "measured"), "folder of the tables")
+	kill := killed{}
+	flag.IntVar(&kill.embedded, "embedded", 160, "kills: of how many runs on the embedded cluster")
+	flag.IntVar(&kill.containers, "containers", 40, "kills: of how many runs on brokers in containers")
+	flag.Int64Var(&kill.seed, "seed", 1, "kills: what the moments are drawn from")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -82,7 +87,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if *which == "night" {
+	switch *which {
+	case "kills":
+		return kill.measure(ctx, program, filepath.Join(*work, *which), *out)
+	case "night":
 		return playNight(ctx, program, filepath.Join(*work, *which), *out, *from, *duration)
 	}
 	return measure(ctx, *which, program, filepath.Join(*work, *which), *out)
@@ -105,7 +113,7 @@ func prepare(ctx context.Context, work, out string) (program string, err error) 
 func measure(ctx context.Context, which, program, work, out string) error {
 	t, known := map[string]table{"versions": versions(), "configurations": configurations()}[which]
 	if !known {
-		return fmt.Errorf("there is no table %q; there is: versions, configurations, night", which)
+		return fmt.Errorf("there is no table %q; there is: versions, configurations, kills, night", which)
 	}
 	var rows [][]string
 	for i, r := range t.runs {
