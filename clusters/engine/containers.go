@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -169,13 +170,38 @@ func (e *Engine) StartAgain(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveContainer removes a container, running or not. One that is gone is no error.
+// RemoveContainer removes a container, running or not. One that is gone is no error, nor is
+// one that somebody else removes just now.
 func (e *Engine) RemoveContainer(ctx context.Context, name string) error {
 	_, err := e.client.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsConflict(err) && e.awaitGone(ctx, name) {
+		return nil
+	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the container %s: %w", name, err)
 	}
 	return nil
+}
+
+// goneLimit is how long a container may take to be removed by somebody else.
+const goneLimit = 30 * time.Second
+
+// awaitGone waits until a container is gone, and says whether it is.
+func (e *Engine) awaitGone(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, goneLimit)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{}); errdefs.IsNotFound(err) {
+			return true
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // Execute runs a command in a container and gives what it wrote to standard output. An

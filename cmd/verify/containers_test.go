@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -268,8 +269,16 @@ func TestARunThatIsKilledIsCleanedUpAndTheOneBesideItIsNotDisturbed(t *testing.T
 	if len(m.left(t)) != 2 || lock(dead) == "" {
 		t.Error("a dry run removed something")
 	}
+	// Two at once: what one is about to remove is no failure of the other.
+	other := m.start(t, "clean", "--json")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
 	c := m.clean(t)
-	if removed, left := c.names(dead); !removed || left {
+	if r := finish(t, other); r.status != exitHeld || (!strings.Contains(r.stdout, dead) && !strings.Contains(fmt.Sprint(c.Runs), dead)) {
+		t.Errorf("another one beside it ended with %d: %s%s", r.status, r.stdout, r.progress)
+	}
+	if _, left := c.names(dead); left {
 		t.Errorf("what the killed run left is not said to be removed: %+v", c)
 	}
 	if removed, left := c.names(living); removed || !left {

@@ -231,15 +231,17 @@ func (p *killer) append(r killedRun) error {
 	return errors.Join(err, file.Close())
 }
 
-const aboutKills = `Runs that were ended with SIGKILL at moments drawn from seed %d: half of them at any time of their life, a quarter in
-its first tenth, a quarter near its end. "Behind" is how far behind the kill the last line lies that can be read, at
-worst and in the median: while clients work it must not be more than %s, the second within which a history is flushed,
-and some time to write it. Where they do not work nothing is recorded for longer than that; and where the machine let
-the measuring process itself wait for more than %s, nothing is said of a second: "measured" counts the others.
-"Unknown" and "held" are what verify check says of what was left. A history without its end is never held, and one
-that has its end is judged as the run itself would have. "None" had not begun its history: verify check says so, with
-exit status 254. Afterwards verify clean was run: "left" counts the runs of which a container, network, volume, lock,
-temporary file or process was there still. Rules for packets are in the containers' namespaces, and go with them.
+const aboutKills = `Runs that were ended with SIGKILL
+at moments drawn from seed %d: half of them at any time of their life, a
+quarter in its first tenth, a quarter near its end. "Behind" is how far behind the kill the last line lies that
+can be read, at worst and in the median: while clients work it must not be more than %s, the second within which
+a history is flushed, and some time to write it. Where they do not work nothing is recorded for longer than
+that; and where the machine let the measuring process itself wait for more than %s, nothing is said of a second:
+"measured" counts the others. "Unknown" and "held" are what verify check says of what was left. A history
+without its end is never held, and one that has its end is judged as the run itself would have. "None" had not
+begun its history: verify check says so, with exit status 254. Afterwards verify clean was run: "left" counts
+the runs of which a container, network, volume, lock, temporary file or process was there still. Rules for
+packets are in the containers' namespaces, and go with them.
 
 %s`
 
@@ -247,8 +249,8 @@ temporary file or process was there still. Rules for packets are in the containe
 func (p *killer) write() error {
 	t := table{title: "Killed at any moment",
 		about: fmt.Sprintf(aboutKills, p.seed, kills.MostBehind, kills.MostStalled, commands()),
-		head: []string{"cluster", "killed", "runs", "measured", "behind, worst", "behind, median", "none", "unknown", "held", "violated",
-			"left", "otherwise wrong"}}
+		head: []string{"cluster", "killed", "runs", "measured", "behind, worst", "behind, median", "none", "unknown", "held",
+			"violated", "left", "otherwise wrong"}}
 	var rows [][]string
 	for _, cluster := range []string{"embedded", "containers"} {
 		for _, phase := range kills.Phases() {
