@@ -231,9 +231,8 @@ func (p *killer) append(r killedRun) error {
 	return errors.Join(err, file.Close())
 }
 
-const aboutKills = `Runs that were ended with SIGKILL
-at moments drawn from seed %d: half of them at any time of their life, a
-quarter in its first tenth, a quarter near its end. "Behind" is how far behind the kill the last line lies that
+const aboutKills = `Runs that were ended with SIGKILL at moments drawn from seed %d: half of them at any time of their life,
+a quarter in its first tenth, a quarter near its end. "Behind" is how far behind the kill the last line lies that
 can be read, at worst and in the median: while clients work it must not be more than %s, the second within which
 a history is flushed, and some time to write it. Where they do not work nothing is recorded for longer than
 that; and where the machine let the measuring process itself wait for more than %s, nothing is said of a second:
