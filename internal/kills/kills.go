@@ -40,10 +40,8 @@ type Outcome struct {
 	// Took is how long it lived.
 	Took time.Duration `json:"took"`
 	// Behind is how far behind the kill the last line lies that can be read. It says
-	// something of the recorder where Working is true: then lines came all the time, and
-	// the machine had time for them.
-	Behind  time.Duration `json:"behind"`
-	Working bool          `json:"working"`
+	// something of the recorder where clients worked: then lines came all the time.
+	Behind time.Duration `json:"behind"`
 	// Stalled is the longest that this process itself had to wait for the machine.
 	Stalled time.Duration `json:"stalled"`
 	// Sent counts the sends of the history. Status and Verdict are those of verify check.
@@ -76,7 +74,7 @@ func Phases() []string {
 const MostBehind = 1500 * time.Millisecond
 
 // MostStalled is how long this process itself may have had to wait for the machine: above
-// that it is too busy for anything to be said of a second.
+// that a history that ends too early says nothing.
 const MostStalled = 150 * time.Millisecond
 
 // limit bounds each command.
@@ -95,6 +93,14 @@ func (k Kill) Play(ctx context.Context) (Outcome, error) {
 		return o, err
 	}
 	return o, ctx.Err()
+}
+
+// Working says that clients worked when the run was killed.
+func (o *Outcome) Working() bool { return o.Phase == PhaseWorking || o.Phase == PhaseFault }
+
+// Excused says that the history ends too early, and that the machine was too busy for that to mean anything.
+func (o *Outcome) Excused() bool {
+	return o.Working() && o.Behind > MostBehind && o.Stalled > MostStalled
 }
 
 func (o *Outcome) problem(format string, args ...any) {
@@ -216,9 +222,8 @@ func (k Kill) left(o *Outcome, at time.Time) leftBehind {
 	}
 	left.ended = lines.end
 	o.Phase, o.Sent = lines.phase(left.verdict), lines.sent
-	o.Working = (o.Phase == PhaseWorking || o.Phase == PhaseFault) && o.Stalled <= MostStalled
 	o.Behind = at.Sub(file.Header().Started.Add(time.Duration(lines.latest)))
-	if o.Working && o.Behind > MostBehind {
+	if o.Working() && o.Behind > MostBehind && !o.Excused() {
 		o.problem("the last line that can be read lies %s behind the kill", o.Behind.Round(time.Millisecond))
 	}
 	return left
