@@ -205,10 +205,9 @@ type (
 
 	// LogEraser can take the logs of a broker away whose process does not run.
 	LogEraser interface {
-		// EraseLogs empties the logs that a broker holds of a topic's partitions, as if
-		// none of it had reached the disk, and gives those partitions. What it knows of
-		// the metadata stays.
-		EraseLogs(ctx context.Context, broker int32, topic string) ([]int32, error)
+		// EraseLog empties the log that a broker holds of a partition, as if none of it had
+		// reached the disk. What it knows of the metadata stays.
+		EraseLog(ctx context.Context, broker int32, topic string, partition int32) error
 	}
 
 	// Timer knows how long the cluster takes to notice what happens to its brokers.

@@ -4,10 +4,10 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
-	"slices"
 )
 
 var _ LogEraser = (*Containers)(nil)
@@ -16,33 +16,26 @@ var _ LogEraser = (*Containers)(nil)
 // many there are.
 const emptyCheckpoint = "0\n0\n"
 
-// EraseLogs empties the partitions' files and leaves their folders. A broker that starts
-// then finds logs that begin and end at 0. A log of several segments is refused: where the
-// next offset goes is said by a segment's name, and no file can be removed from outside of
-// a container that does not run.
-func (c *Containers) EraseLogs(ctx context.Context, broker int32, topic string) ([]int32, error) {
+// EraseLog empties the partition's files and leaves its folder: a broker that starts then
+// finds a log that begins and ends at 0. A log of several segments is refused: where the next
+// offset goes is said by a segment's name, and no file can be removed from outside of a
+// container that does not run.
+func (c *Containers) EraseLog(ctx context.Context, broker int32, topic string, partition int32) error {
 	n, err := c.node(broker)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if state, err := c.engine.State(ctx, n.broker); err != nil || state.Running {
-		return nil, fmt.Errorf("erasing logs of broker %d: its process must not run (%v)", broker, err)
+	state, err := c.engine.State(ctx, n.broker)
+	if err == nil && state.Running {
+		err = errors.New("its process must not run")
 	}
-	leaders, err := c.Leaders(ctx, topic)
+	if err == nil {
+		err = n.eraseLog(ctx, topic, partition)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("erasing logs of broker %d: %w", broker, err)
+		return fmt.Errorf("erasing the log of %s/%d on broker %d: %w", topic, partition, broker, err)
 	}
-	var erased []int32
-	for _, p := range leaders {
-		if !slices.Contains(p.Replicas, broker) {
-			continue
-		}
-		if err := n.eraseLog(ctx, topic, p.Partition); err != nil {
-			return erased, fmt.Errorf("erasing the log of %s on broker %d: %w", p.Name(), broker, err)
-		}
-		erased = append(erased, p.Partition)
-	}
-	return erased, nil
+	return nil
 }
 
 func (n *containerNode) eraseLog(ctx context.Context, topic string, partition int32) error {

@@ -16,10 +16,11 @@ import (
 func loseLogs() Fault {
 	f := processFault(Fault{
 		Name: "lose-logs",
-		Doc: "a broker is killed and starts again without what its logs of the run's topics held, as after a power failure " +
-			"(Kafka syncs nothing by default) or with a new disk",
+		Doc: "a broker is killed and starts again without what its logs held, as after a power failure (Kafka syncs nothing by " +
+			"default) or with a new disk",
 		Settings: append([]Setting{
 			choice("ends", "killed", "how its process ends: killed (SIGKILL), or shut down in good order", "killed", "in-order"),
+			logsSetting(),
 		}, brokerSettings()...),
 		Window: noticedWindow, Stalls: true,
 	}, func(ctx context.Context, env *Environment, s Settings) (*processes, error) {
@@ -27,7 +28,7 @@ func loseLogs() Fault {
 		if err != nil {
 			return nil, err
 		}
-		l := &logLoss{env: env, inOrder: s["ends"] == "in-order"}
+		l := &logLoss{env: env, inOrder: s["ends"] == "in-order", of: s["logs"]}
 		return &processes{target: why, brokers: []int32{broker}, act: l.act, effects: l.effects}, nil
 	})
 	available := f.available
@@ -44,6 +45,9 @@ func loseLogs() Fault {
 type logLoss struct {
 	env     *Environment
 	inOrder bool
+	// of names the partition whose log it is, or all.
+	of   string
+	logs []clusters.Leader
 	// inSync are the partitions in whose in-sync set the broker was: what all of that set
 	// has is promised to stay, and now one of it has it no more.
 	inSync []string
@@ -62,14 +66,11 @@ func (l *logLoss) act(ctx context.Context, master clusters.ProcessMaster, broker
 		return "", err
 	}
 	var erased []string
-	for _, topic := range l.env.Topics {
-		partitions, err := eraser.EraseLogs(ctx, broker, topic)
-		if err != nil {
+	for _, p := range l.logs {
+		if err := eraser.EraseLog(ctx, broker, p.Topic, p.Partition); err != nil {
 			return "", err
 		}
-		for _, p := range partitions {
-			erased = append(erased, fmt.Sprintf("%s/%d", topic, p))
-		}
+		erased = append(erased, p.Name())
 	}
 	done := fmt.Sprintf("broker %d lost its logs of %s", broker, listed(erased))
 	if len(l.inSync) == 0 {
@@ -78,13 +79,20 @@ func (l *logLoss) act(ctx context.Context, master clusters.ProcessMaster, broker
 	return done + "; it was in sync in " + listed(l.inSync), nil
 }
 
-// note notes where the broker is in sync now.
+// note notes which logs of the run the broker has, and where it is in sync now.
 func (l *logLoss) note(ctx context.Context, broker int32) error {
 	leaders, err := l.env.Cluster.Leaders(ctx, l.env.Topics...)
 	for _, p := range leaders {
+		if !slices.Contains(p.Replicas, broker) || (l.of != everyOne && l.of != p.Name()) {
+			continue
+		}
+		l.logs = append(l.logs, p)
 		if slices.Contains(p.InSync, broker) {
 			l.inSync = append(l.inSync, p.Name())
 		}
+	}
+	if err == nil && len(l.logs) == 0 {
+		err = fmt.Errorf("broker %d has no log of %s", broker, l.of)
 	}
 	return err
 }
@@ -99,4 +107,10 @@ func (l *logLoss) effects() []string {
 		return []string{histories.EffectDiskLost}
 	}
 	return []string{histories.EffectUnsyncedWritesLost}
+}
+
+func logsSetting() Setting {
+	s := partitionFilter(everyOne, "the log that it loses, or all of the run's", everyOne)
+	s.Name = "logs"
+	return s
 }

@@ -75,7 +75,7 @@ const noticed = 6 * time.Second
 
 // The limits of a wiped broker's scenario: nobody is called gone or behind only because the
 // steps take their time.
-const patience = "120000"
+const patience = "50000"
 
 func wipedReplicaInSync() Named {
 	return Named{
@@ -144,7 +144,7 @@ func playWipedReplica(s *script) {
 	p.sendTo(at.Partition, "caught-up", 0)
 	p.settle(stepLimit)
 	unread = s.begin(fmt.Sprintf("cut-replication:broker=%d", leader))
-	lost := s.begin(fmt.Sprintf("lose-logs:broker=%d,ends=in-order", follower)).bit()
+	lost := s.begin(fmt.Sprintf("lose-logs:broker=%d,ends=in-order,logs=%s", follower, at.Name())).bit()
 	p.sendTo(at.Partition, "unanswered", 0)
 	lost.end()
 	slow.end()
