@@ -160,20 +160,35 @@ func (s *state) absence(d *send) (absence, string) {
 // must have been read whole.
 func (s *state) absenceAnywhere(d *send) (absence, string) {
 	topic := s.topics.list[d.topic]
-	partitions := 0
+	partitions, highest := 0, s.highestAsked(d.topic)
 	for _, log := range s.logs {
 		if log.name.Topic != topic {
 			continue
 		}
-		partitions++
+		partitions, highest = partitions+1, max(highest, log.name.Partition)
 		if !log.complete() || log.start() > s.startOf(log.name) {
 			return cannotTell, "acknowledged without a partition, and not every partition was read whole"
 		}
 	}
-	if partitions == 0 || partitions < s.partitionsOf(topic) {
+	// Partitions count from 0: one that anything names says that those below it are there.
+	if partitions == 0 || partitions < max(s.partitionsOf(topic), int(highest)+1) {
 		return cannotTell, "acknowledged without a partition, and not every partition was read"
 	}
 	return lost, ""
+}
+
+// highestAsked is the highest partition of a topic that any send was to go to, or Unknown.
+func (s *state) highestAsked(topic uint32) int32 {
+	if s.asked == nil {
+		s.asked = make(map[uint32]int32)
+		for i := range s.sends {
+			d := &s.sends[i]
+			if highest, known := s.asked[d.topic]; !known || d.asked > highest {
+				s.asked[d.topic] = d.asked
+			}
+		}
+	}
+	return s.asked[topic]
 }
 
 // startOf is the log end of a partition before the run, zero if unknown.

@@ -98,6 +98,8 @@ type state struct {
 	groupSizes []uint32
 	inOrder    []uint32
 	copies     map[uint32][]copyPlace
+	// asked is the highest partition that sends to a topic asked for, once asked.
+	asked map[uint32]int32
 
 	sessions  []*session
 	byName    map[string]uint32
