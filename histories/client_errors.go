@@ -3,6 +3,8 @@
 
 package histories
 
+import "slices"
+
 // The client libraries of the table, as Producer.Client names them.
 const (
 	ClientFranzGo    = "franz-go"
@@ -28,6 +30,9 @@ func ClientErrorByName(client, name string) (ClientError, bool) {
 	row, known := clientErrorIndex[[2]string{client, name}]
 	return row, known
 }
+
+// ClientErrors gives all rows of the table.
+func ClientErrors() []ClientError { return slices.Clone(clientErrors) }
 
 // ClientErrorDefinite says whether a client library raises the error class only
 // where nothing of the record was sent. One that the table does not have is not
