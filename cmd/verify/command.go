@@ -92,7 +92,7 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) int {
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRunCommand(s), newScenariosCommand(s), newDefectsCommand(s), newCheckCommand(s), newCorpusCommand(s),
-		newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
+		newExportCommand(s), newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
 	return s.status(root.ExecuteContext(ctx))
 }
 
