@@ -1,5 +1,5 @@
 // This file compares the third judge with the checker: on the twins, on Jepsen's cases, on
-// random small histories of any shape, and on whatever histories ACKPROOF_HISTORIES names.
+// the corpus, on random small histories of any shape, and on whatever histories ACKPROOF_HISTORIES names.
 
 package main
 
@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/corpus"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/parquet"
 )
@@ -159,7 +160,7 @@ func randomCases(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("ACKPROOF_RANDOM_CASES")
 	if text == "" {
-		return 3000
+		return 1000
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -175,6 +176,18 @@ func TestJudgesAgreeOnRandomHistories(t *testing.T) {
 		if t.Failed() {
 			t.FailNow()
 		}
+	}
+	c.judge()
+	c.foundAll()
+}
+
+func TestJudgesAgreeOnTheCorpus(t *testing.T) {
+	c := newComparison(t)
+	for made, err := range corpus.Cases(t.Context(), randomCases(t), 3) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.add(fmt.Sprintf("%d: %s", len(c.expected), made.Name), made.History)
 	}
 	c.judge()
 	c.foundAll()
