@@ -138,7 +138,7 @@ func TestLinesBecomeRows(t *testing.T) {
 		{"topics", []string{"topic", "partitions", "replication_factor"}, []string{"orders 2 NULL"}},
 		{"properties", []string{"scope", "name", "value"}, []string{"header acks all"}},
 		{"effects", []string{"fault", "effect"}, []string{" disk-lost"}},
-		{"producers", []string{"entry", "line", "name", "properties_given", "attempts_visible"}, []string{"1 2 p true true"}},
+		{"producers", []string{"entry", "line", "name", "properties_given", "attempts_visible"}, []string{"1 2 p true true"}}, //nolint:dupword // two columns
 		{"sends", []string{"entry", "number", "event", "partition", "rank", "resend", "resend_of_number"},
 			[]string{"2 0 e0 NULL 0 false NULL", "3 1 e0 1 NULL true 0"}},
 		{"attempt_sends", []string{"entry", "process", "number", "batch_index"}, []string{"4 p 1 0", "4 p 0 1", "4 p 1 2"}},
@@ -164,8 +164,8 @@ type broken struct {
 
 func (b *broken) Lines(ctx context.Context) iter.Seq2[histories.Entry, error] {
 	return func(yield func(histories.Entry, error) bool) {
-		for entry := range b.Memory.Lines(ctx) {
-			if !yield(entry, nil) {
+		for entry, err := range b.Memory.Lines(ctx) {
+			if !yield(entry, err) {
 				return
 			}
 		}

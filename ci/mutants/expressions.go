@@ -33,17 +33,7 @@ func (x *mutator) expression(e ast.Expr) ast.Expr {
 			e.X = x.expression(e.X)
 		}
 	case *ast.CallExpr:
-		if t := x.types.Types[e.Fun]; t.IsType() && len(e.Args) == 1 && x.types.Types[e].Value != nil {
-			return e // a constant
-		}
-		for i, a := range e.Args {
-			if !x.types.Types[a].IsType() {
-				e.Args[i] = x.condition(a)
-			}
-		}
-		if f, ok := e.Fun.(*ast.FuncLit); ok {
-			x.block(f.Body)
-		}
+		x.call(e)
 	case *ast.FuncLit:
 		x.block(e.Body)
 	case *ast.CompositeLit:
@@ -62,6 +52,21 @@ func (x *mutator) expression(e ast.Expr) ast.Expr {
 		e.Low, e.High = x.expression(e.Low), x.expression(e.High)
 	}
 	return e
+}
+
+// call mutates the arguments of a call, unless it is a conversion of a constant.
+func (x *mutator) call(e *ast.CallExpr) {
+	if t := x.types.Types[e.Fun]; t.IsType() && len(e.Args) == 1 && x.types.Types[e].Value != nil {
+		return
+	}
+	for i, a := range e.Args {
+		if !x.types.Types[a].IsType() {
+			e.Args[i] = x.condition(a)
+		}
+	}
+	if f, ok := e.Fun.(*ast.FuncLit); ok {
+		x.block(f.Body)
+	}
 }
 
 // binary puts another operator behind a switch:

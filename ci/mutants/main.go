@@ -11,7 +11,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -217,16 +216,17 @@ func (p *trial) try(ctx context.Context, m Mutant, reached bool) error {
 
 // summary counts, and names the survivors on standard output.
 func (p *trial) summary() error {
-	out := bufio.NewWriter(os.Stdout)
+	var out strings.Builder
 	counts := make(map[string]int)
 	for _, m := range p.mutants {
 		r := p.done[m.Key()]
 		counts[r.Fate]++
 		if r.Fate != killed {
-			fmt.Fprintf(out, "%-11s %s\n", r.Fate, m)
+			fmt.Fprintf(&out, "%-11s %s\n", r.Fate, m)
 		}
 	}
-	fmt.Fprintf(out, "%s: %d mutants, %d killed, %d survived, %d not reached\n", p.name, len(p.mutants), counts[killed],
+	fmt.Fprintf(&out, "%s: %d mutants, %d killed, %d survived, %d not reached\n", p.name, len(p.mutants), counts[killed],
 		counts[survived], counts[notReached])
-	return out.Flush()
+	_, err := os.Stdout.WriteString(out.String())
+	return err
 }

@@ -31,11 +31,13 @@ type Mutant struct {
 	// Before and After are the code there.
 	Before string `json:"before"`
 	After  string `json:"after"`
+	// Nth tells the same change in one function apart.
+	Nth int `json:"nth,omitempty"`
 }
 
 // Key names a mutant whatever lines lie before it.
 func (m Mutant) Key() string {
-	return strings.Join([]string{m.File, m.Function, m.Before, m.After, fmt.Sprint(m.ID)}, "\x00")
+	return strings.Join([]string{m.File, m.Function, m.Before, m.After, fmt.Sprint(m.Nth)}, "\x00")
 }
 
 func (m Mutant) String() string {
@@ -106,7 +108,8 @@ func Mutate(ctx context.Context, packagePath, work string) ([]Mutant, string, er
 // exportsOf gives the files in which the go command keeps the types of what a package
 // imports.
 func exportsOf(ctx context.Context, packagePath string) (map[string]string, error) {
-	listed, err := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", packagePath).Output()
+	listed, err := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}",
+		packagePath).Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing what %s imports: %w", packagePath, err)
 	}
@@ -176,7 +179,13 @@ func (x *mutator) text(n ast.Node) string {
 
 // mutant files a change and gives its number.
 func (x *mutator) mutant(at token.Pos, before, after string) int {
-	m := Mutant{ID: len(x.mutants) + 1, File: x.file, Line: x.fset.Position(at).Line, Function: x.function, Before: before, After: after}
+	m := Mutant{ID: len(x.mutants) + 1, File: x.file, Line: x.fset.Position(at).Line, Function: x.function, Before: before,
+		After: after}
+	for _, other := range x.mutants {
+		if other.Key() == m.Key() {
+			m.Nth++
+		}
+	}
 	x.mutants = append(x.mutants, m)
 	return m.ID
 }
@@ -227,7 +236,8 @@ func (x *mutator) statement(s ast.Stmt) ast.Stmt {
 // removable wraps a statement so that it can be left out.
 func (x *mutator) removable(s ast.Stmt, at token.Pos, text string) ast.Stmt {
 	id := x.mutant(at, text, "")
-	return &ast.IfStmt{Cond: &ast.UnaryExpr{Op: token.NOT, X: call("mutantIs", number(id))}, Body: &ast.BlockStmt{List: []ast.Stmt{s}}}
+	return &ast.IfStmt{Cond: &ast.UnaryExpr{Op: token.NOT, X: call("mutantIs", number(id))},
+		Body: &ast.BlockStmt{List: []ast.Stmt{s}}}
 }
 
 func call(name string, arguments ...ast.Expr) ast.Expr {

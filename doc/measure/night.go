@@ -147,7 +147,8 @@ func playNight(ctx context.Context, program, work, out string, from int, duratio
 		fmt.Fprintf(os.Stderr, "%s %s of %s, seed %d: %s\n", time.Now().Format(time.TimeOnly), played.Round(time.Second), duration,
 			seed, v.Summary)
 		own := strings.Trim(n.producer+"; "+n.topic, "; ")
-		rows = append(rows, append([]string{fmt.Sprint(seed), n.version, n.client, own, n.load, strings.Join(n.faults, ",")}, t.row(v)...))
+		cells := []string{fmt.Sprint(seed), n.version, n.client, own, n.load, strings.Join(n.faults, ",")}
+		rows = append(rows, append(cells, t.row(v)...))
 		t.about = strings.Split(t.about, "\n\n")[0] + fmt.Sprintf("\n\n%d runs, %s.", len(rows), played.Round(time.Second))
 		if err := os.WriteFile(filepath.Join(out, "night.md"), t.markdown("night", rows), 0o644); err != nil {
 			return err
