@@ -67,7 +67,8 @@ func openTables(ctx context.Context, db *sql.DB, dir string) error {
 }
 
 func ask(ctx context.Context, db *sql.DB, dir string) (counts []Counts, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT history, lost_write, duplicate, order_violation, divergence FROM counts ORDER BY history")
+	rows, err := db.QueryContext(ctx,
+		"SELECT history, lost_write, duplicate, order_violation, divergence FROM counts ORDER BY history")
 	if err != nil {
 		return nil, fmt.Errorf("judging %s: %w", dir, err)
 	}

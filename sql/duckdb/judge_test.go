@@ -196,7 +196,8 @@ func TestJudgesAgreeOnTheCorpus(t *testing.T) {
 func TestJudgesAgreeOnRecordedHistories(t *testing.T) {
 	folder := os.Getenv("ACKPROOF_HISTORIES")
 	if folder == "" {
-		folder = "../../checker/testdata"
+		folder = t.TempDir()
+		copyTwin(t, filepath.Join(folder, "run", "history.jsonl"))
 	}
 	c := newComparison(t)
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -216,6 +217,18 @@ func TestJudgesAgreeOnRecordedHistories(t *testing.T) {
 		t.Fatalf("there is no history (.jsonl, .jsonl.zst) in %s", folder)
 	}
 	t.Logf("%d histories, in them %+v", c.compared, c.found)
+}
+
+// copyTwin puts a history where no other one is.
+func copyTwin(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile("../../checker/testdata/duplicate.violated.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestCommand(t *testing.T) {
