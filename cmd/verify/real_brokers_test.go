@@ -37,7 +37,27 @@ func runReal(t *testing.T, args ...string) (result, string) {
 	ctx, cancel := context.WithTimeout(t.Context(), containersLimit)
 	t.Cleanup(cancel)
 	out := filepath.Join(t.TempDir(), "run")
-	return finish(t, start(ctx, append([]string{"run", "--json", "--out", out, "--kafka", realKafka, "--seed", "1"}, args...)...)), out
+	r := finish(t, start(ctx, append([]string{"run", "--json", "--out", out, "--kafka", realKafka, "--seed", "1"}, args...)...))
+	keepHistory(t, out)
+	return r, out
+}
+
+// keepHistory puts a recorded history into the folder that ACKPROOF_HISTORIES names, if it
+// names one: there the third judge looks for what it judges (sql/duckdb).
+func keepHistory(t *testing.T, run string) {
+	t.Helper()
+	folder := os.Getenv("ACKPROOF_HISTORIES")
+	if folder == "" {
+		return
+	}
+	content, err := os.ReadFile(filepath.Join(run, "history.jsonl.zst"))
+	if err == nil {
+		name := strings.NewReplacer("/", ".", " ", "-").Replace(t.Name()) + ".jsonl.zst"
+		err = errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, name), content, 0o644))
+	}
+	if err != nil {
+		t.Errorf("keeping the history: %v", err)
+	}
 }
 
 // everyFaultBit fails unless each fault bit and was undone.

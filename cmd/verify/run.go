@@ -70,7 +70,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.cluster, "cluster", d.Cluster.Provider,
 		"where the brokers run: embedded (in this process), or containers (real Kafka; takes a container engine)")
-	flags.StringVar(&f.kafka, "kafka", "", "containers: version of the brokers, from 3.7.0 on (default "+scenarios.DefaultKafka+")")
+	flags.StringVar(&f.kafka, "kafka", "", "containers: version of the brokers, from 3.4.0 on (default "+scenarios.DefaultKafka+")")
 	flags.StringVar(&f.image, "image", "", "containers: use this image, which has Kafka's jars in /opt/kafka/libs and a Java")
 	flags.StringVar(&f.listen, "listen", "",
 		"containers: address of the first broker for clients, as 127.0.0.1:19091; the others take the next ports (default: free ones)")
