@@ -20,7 +20,7 @@ func addPartitions() Fault {
 		Name: "add-partitions",
 		Doc:  "topics get more partitions, which stay when it ends: keys may go elsewhere than before",
 		Settings: []Setting{
-			number("to", "0", "so many of each topic; 0: twice as many as there are", 0),
+			number("to", "0", fmt.Sprintf("so many of each topic; 0: twice as many as there are, up to %d", mostDoubled), 0),
 			wordOf("topic", "of this topic of the run; any: of all of them", "a topic|any"),
 		},
 		available: func(c clusters.Cluster, _ Settings) error {
@@ -48,6 +48,11 @@ func addPartitions() Fault {
 // mostPartitions bounds what a broker is asked for: each partition costs it files and memory.
 const mostPartitions = 10_000
 
+// mostDoubled bounds doubling: a schedule does it every few seconds, and after ten times a
+// run would have a thousand partitions for each that it began with, and do nothing but read
+// them in the end.
+const mostDoubled = 48
+
 // moreParts adds partitions once. They cannot be taken away again: Heal does nothing.
 type moreParts struct {
 	env    *Environment
@@ -56,6 +61,8 @@ type moreParts struct {
 	// asked: they may be there, though it was not seen.
 	asked atomic.Bool
 	added atomic.Int64
+	// full: a topic has as many as doubling gives it.
+	full atomic.Bool
 }
 
 func (m *moreParts) Target() string { return strings.Join(m.topics, ", ") }
@@ -72,7 +79,11 @@ func (m *moreParts) Inject(ctx context.Context) error {
 		}
 		to := m.to
 		if to == 0 {
-			to = 2 * int32(len(leaders))
+			to = min(2*int32(len(leaders)), mostDoubled)
+		}
+		if m.to == 0 && to <= int32(len(leaders)) {
+			m.full.Store(true)
+			continue
 		}
 		if to <= int32(len(leaders)) {
 			return fmt.Errorf("to=%d: topic %s has %d partitions already", to, topic, len(leaders))
@@ -89,6 +100,9 @@ func (m *moreParts) Inject(ctx context.Context) error {
 func (m *moreParts) Heal(context.Context) error { return nil }
 
 func (m *moreParts) Evidence() Evidence {
+	if !m.asked.Load() && m.full.Load() {
+		return Evidence{Text: fmt.Sprintf("no partition was added: there are %d of a topic already", mostDoubled)}
+	}
 	if !m.asked.Load() {
 		return Evidence{Text: "no partition was added"}
 	}

@@ -316,6 +316,22 @@ func TestPartitionsAreAdded(t *testing.T) {
 	}
 }
 
+func TestDoublingPartitionsEnds(t *testing.T) {
+	s := setStage(t, false)
+	player := s.byHand(t)
+	for _, c := range []struct {
+		fault     string
+		want, bit int
+	}{{"add-partitions:to=40", 40, 1}, {"add-partitions", mostDoubled, 1}, {"add-partitions", mostDoubled, 0}} {
+		evidence := s.end(t, player, s.begin(t, player, c.fault))
+		leaders, err := s.cluster.Leaders(s.ctx, s.topic)
+		if err != nil || len(leaders) != c.want || evidence.Bit != (c.bit == 1) {
+			t.Errorf("%s: %d partitions (%v), %+v", c.fault, len(leaders), err, evidence)
+		}
+	}
+	s.serves()
+}
+
 func TestAnAimAtAKeyActsOnItsRequestsAlone(t *testing.T) {
 	s := setStage(t, false)
 	player, client := s.byHand(t), s.client("p", kgo.DisableIdempotentWrite())
