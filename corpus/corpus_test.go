@@ -14,7 +14,7 @@ import (
 )
 
 func TestEveryDefectIsFoundAndNothingElse(t *testing.T) {
-	figures, err := corpus.Measure(t.Context(), 2400, 1, func(int64) {})
+	figures, err := corpus.Measure(t.Context(), 1200, 1, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}

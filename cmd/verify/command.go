@@ -64,6 +64,7 @@ promises.
   verify check RUN_DIR            judge again what was recorded
   verify check --porcupine RUN_DIR  draw the appends that no order explains
   verify check history.edn        judge a history of Jepsen's Kafka workload
+  verify corpus                   can the checker be believed? 100,000 histories whose truth is known
 
 Exit status: 0 every promise held; 1 a promise was violated; 2 unknown: the run or
 the history does not suffice to tell, which is not a pass; 254 wrong usage or
