@@ -149,7 +149,7 @@ func Make(ctx context.Context, seed uint64, c Combination) (*Case, error) {
 			continue
 		}
 		if c.Place.withoutFinalRead || w.chance(2) {
-			w.readAll()
+			w.readAll("reader")
 		}
 		return c.finish(ctx, seed, w, found)
 	}
@@ -174,15 +174,10 @@ func (c Combination) finish(ctx context.Context, seed uint64, w *world, found na
 // shape draws what a world is like, as the place and the kind want it.
 func (c Combination) shape(r *rand.Rand) shape {
 	s := drawShape(r)
-	if c.Kind.shape != nil {
-		c.Kind.shape(&s)
-	}
 	if c.Place.shape != nil {
 		c.Place.shape(&s)
 	}
-	if s.imported {
-		s.faults, s.restarts, s.retention, s.notEmpty = 0, false, false, false
-	}
+	c.Kind.bend(&s)
 	switch c.Anomaly { //nolint:exhaustive // the others take any
 	case checker.WrongPlace:
 		s.partitions = max(s.partitions, 2)
@@ -217,22 +212,17 @@ func Healthy(ctx context.Context, seed uint64, kind Kind) (*Case, error) {
 		at.withoutFinalRead = true
 	}
 	at.withoutConfiguration = r.IntN(10) == 0 && !s.compacted // then nobody could tell it from a loss
-	if kind.shape != nil {
-		kind.shape(&s)
-	}
-	if s.imported {
-		s.faults, s.restarts, s.retention, s.notEmpty, s.compacted = 0, false, false, false, false
-	}
+	kind.bend(&s)
 	w := play(r, s)
 	w.withoutFinalRead, w.withoutReplicas = at.withoutFinalRead, w.chance(2)
 	if s.compacted && w.chance(2) || at.withoutFinalRead {
-		w.readAll()
+		w.readAll("reader")
 	}
 	if s.compacted {
 		w.compact()
 	}
 	if w.chance(2) {
-		w.readAgain()
+		w.readAll("second-reader")
 	}
 	c := Combination{Kind: kind, Place: at, Verdict: checker.Held}
 	if at.withoutFinalRead && !kind.Imported { // whoever should have made one did not

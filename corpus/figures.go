@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -207,13 +206,4 @@ func (j *Judgement) wrong(made *Case) string {
 		return "the second judge says " + j.Verdict.SecondJudge.Verdict
 	}
 	return ""
-}
-
-// PlaceNames gives the names of the places, in their order.
-func PlaceNames() []string {
-	var names []string
-	for _, p := range Places() {
-		names = append(names, p.Name)
-	}
-	return slices.Compact(names)
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +30,16 @@ type Kind struct {
 	lacks map[checker.Anomaly]string
 	// lacksAt says why an anomaly cannot be at a place ("anomaly place").
 	lacksAt map[string]string
+}
+
+// bend makes a shape one that can be told of in this kind of history.
+func (k Kind) bend(s *shape) {
+	if k.shape != nil {
+		k.shape(s)
+	}
+	if s.imported {
+		s.faults, s.restarts, s.retention, s.notEmpty, s.compacted = 0, false, false, false, false
+	}
 }
 
 // Kinds gives all of them.
@@ -91,15 +102,7 @@ func asFile(ctx context.Context, w *world, at Place) (histories.History, error) 
 	if err != nil {
 		return nil, err
 	}
-	for entry, err := range h.Lines(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if err := out.Write(entry.Line); err != nil {
-			return nil, err
-		}
-	}
-	if err := out.Close(); err != nil {
+	if err := errors.Join(out.WriteAll(ctx, h), out.Close()); err != nil {
 		return nil, err
 	}
 	content := text.Bytes()

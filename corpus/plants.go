@@ -116,9 +116,16 @@ func swap(a, b *record) {
 	}
 }
 
-// neighbours calls a function with each two events that lie one behind the other, of which
-// one may be the defect's, in a drawn order, until it says that it is done.
-func (w *world) neighbours(at Place, try func(a, b *record) bool) bool {
+// swapNeighbours exchanges two events of which one lies right behind the other and one may be
+// the defect's: the first two in a drawn order that suit. It says whether there were any.
+func (w *world) swapNeighbours(at Place, suit func(a, b *record) bool) bool {
+	try := func(a, b *record) bool {
+		if !a.sent.certain() || !b.sent.certain() || !suit(a, b) {
+			return false
+		}
+		swap(a, b)
+		return true
+	}
 	for _, r := range w.candidates(at) {
 		events := w.logOf(r).events()
 		i := slices.Index(events, r)
@@ -133,31 +140,20 @@ func (w *world) neighbours(at Place, try func(a, b *record) bool) bool {
 }
 
 func plantDisorder(w *world, at Place) named {
-	done := w.neighbours(at, func(a, b *record) bool {
-		x, y := a.sent, b.sent
-		if !x.certain() || !y.certain() || x.order() != y.order() || y.line.Time > x.written {
-			return false // what was read before it was sent must not be a second defect
-		}
-		swap(a, b)
-		return true
-	})
-	if !done {
+	if !w.swapNeighbours(at, func(a, b *record) bool {
+		// What was read before it was sent would be a second defect.
+		return a.sent.order() == b.sent.order() && b.sent.line.Time <= a.sent.written
+	}) {
 		return nil
 	}
 	return named{checker.OrderViolation: 1}
 }
 
 func plantRealtimeDisorder(w *world, at Place) named {
-	done := w.neighbours(at, func(a, b *record) bool {
-		x, y := a.sent, b.sent
-		if !x.certain() || !y.certain() || x.order() == y.order() || x.back.Time >= y.line.Time ||
-			w.readBefore(w.logOf(a), a.offset, y.line.Time) {
-			return false
-		}
-		swap(a, b)
-		return true
-	})
-	if !done {
+	if !w.swapNeighbours(at, func(a, b *record) bool {
+		return a.sent.order() != b.sent.order() && a.sent.back.Time < b.sent.line.Time &&
+			!w.readBefore(w.logOf(a), a.offset, b.sent.line.Time)
+	}) {
 		return nil
 	}
 	return named{checker.RealtimeOrderViolation: 1}
@@ -225,8 +221,14 @@ func (w *world) stranger(l *partition) *sent {
 		Partition: l.Partition.Partition, OrderingKey: name}
 	w.sends = append(w.sends, s)
 	w.body = slices.Insert(w.body, 0, histories.Line(p.line), histories.Line(s.line))
-	if p.line.AttemptsVisible && w.chance(2) {
-		w.attempt(p, s.batch, "")
+	return s
+}
+
+// unanswered is a stranger whose event may have been in a request that got no answer.
+func (w *world) unanswered(l *partition) *sent {
+	s := w.stranger(l)
+	if w.chance(2) {
+		w.attempt(s.producer, s.batch, "")
 	}
 	return s
 }
@@ -265,7 +267,7 @@ func plantDivergence(w *world, at Place) named {
 	other.sent, other.event = nil, ""
 	found := named{checker.Divergence: 1}
 	if w.shape.imported || w.chance(2) {
-		other.event = w.stranger(l).line.Event
+		other.event = w.unanswered(l).line.Event
 		if !at.withoutFinalRead && !at.below() {
 			found[checker.VanishedRead] = 1 // it is not in the final log
 		}
@@ -281,7 +283,7 @@ func plantVanishedRead(w *world, at Place) named {
 		if !found {
 			continue
 		}
-		s := w.stranger(l)
+		s := w.unanswered(l)
 		w.given(w.consumerAt(l, offset), l, &record{offset: offset, event: s.line.Event, epoch: r.epoch})
 		return named{checker.VanishedRead: 1}
 	}
@@ -355,11 +357,6 @@ func plantImpossibleWrite(w *world, at Place) named {
 			continue
 		}
 		s := w.stranger(l)
-		s.batch.attempts = nil
-		w.body = slices.DeleteFunc(w.body, func(line histories.Line) bool {
-			a, attempt := line.(*histories.Attempt)
-			return attempt && a.Process == s.line.Process
-		})
 		s.back = &histories.SendReturn{OperationID: s.line.OperationID, Partition: histories.Unknown, Offset: histories.Unknown,
 			ClientError: "kgo.ErrMaxBuffered"}
 		s.outcome = histories.OutcomeFail
@@ -381,7 +378,7 @@ func plantWrongPlace(w *world, at Place) named {
 			continue
 		}
 		other := w.logs[(slices.Index(w.logs, l)+1)%len(w.logs)]
-		s := w.stranger(other)
+		s := w.unanswered(other)
 		l.insert(offset, &record{event: s.line.Event, sent: s})
 		return named{checker.WrongPlace: 1}
 	}

@@ -118,12 +118,7 @@ func (w *world) deviation(r *record) *record {
 }
 
 // readAll has a fresh consumer read every log from its start to its end, in several polls.
-func (w *world) readAll() { w.readAllAs("reader") }
-
-// readAgain is another one that does.
-func (w *world) readAgain() { w.readAllAs("second-reader") }
-
-func (w *world) readAllAs(name string) {
+func (w *world) readAll(name string) {
 	w.pass()
 	c := w.openConsumer(name, "")
 	for part := int64(1); part <= 3; part++ {

@@ -79,10 +79,7 @@ func (s *sent) acknowledged() bool {
 }
 
 // batch is what was sent together.
-type batch struct {
-	sends    []*sent
-	attempts []*histories.Attempt
-}
+type batch struct{ sends []*sent }
 
 type producer struct {
 	line    *histories.Producer

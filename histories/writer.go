@@ -4,6 +4,7 @@
 package histories
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -153,6 +154,20 @@ func (w *Writer) Write(l Line) error {
 		text.Buf = nil
 	}
 	return err
+}
+
+// WriteAll writes all lines of another history. Its error is that history's (a *CutError
+// where it was cut: what is before the cut was written) or the writer's.
+func (w *Writer) WriteAll(ctx context.Context, h History) error {
+	for entry, err := range h.Lines(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := w.Write(entry.Line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *Writer) add(line []byte, isEnd bool) error {

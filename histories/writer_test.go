@@ -416,6 +416,36 @@ func TestFlushMakesEverythingBeforeItReadable(t *testing.T) {
 	}
 }
 
+func TestAHistoryIsCopiedAsFarAsItGoes(t *testing.T) {
+	head := &Header{Run: "r"}
+	copied := func(from History) ([]byte, error) {
+		var out bytes.Buffer
+		w, err := NewTextWriter(&out, head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := w.WriteAll(t.Context(), from)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes(), copied
+	}
+	whole, err := copied(&Memory{Head: head, Body: sampleLines(9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := copied(mustOpenBytes(t, "whole", whole))
+	if err != nil || !bytes.Equal(again, whole) {
+		t.Errorf("%v; the copy differs:\n%s\n%s", err, whole, again)
+	}
+	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1 // where the last line begins
+	part, err := copied(mustOpenBytes(t, "cut", whole[:len(whole)-3]))
+	var cut *CutError
+	if !errors.As(err, &cut) || !bytes.Equal(part, whole[:last]) {
+		t.Errorf("%v; of a history that was cut there is\n%s", err, part)
+	}
+}
+
 func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
 	var out bytes.Buffer
 	w, err := NewWriter(&out, &Header{})

@@ -62,13 +62,13 @@ func (p *page) placesOf(f *corpus.Figures) {
 	for _, d := range checker.Anomalies() {
 		p.line("")
 		p.line("%s", d.Name)
-		for _, name := range corpus.PlaceNames() {
-			if s := f.Anomalies[d.Name][name]; s != nil {
+		for _, at := range corpus.Places() {
+			if s := f.Anomalies[d.Name][at.Name]; s != nil {
 				word := "found"
 				if s.Verdict != checker.Violated {
 					word = "unknown"
 				}
-				p.line("  %-24s  %s of %s %s", name, thousands(s.Right), thousands(s.Planted), word)
+				p.line("  %-24s  %s of %s %s", at.Name, thousands(s.Right), thousands(s.Planted), word)
 			}
 		}
 	}

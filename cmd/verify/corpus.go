@@ -105,17 +105,10 @@ func keep(ctx context.Context, path string, h histories.History) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
+	err = out.WriteAll(ctx, h)
 	var cut *histories.CutError
-	for entry, err := range h.Lines(ctx) {
-		if errors.As(err, &cut) { // and so is the copy
-			break
-		}
-		if err != nil {
-			return errors.Join(err, out.Close(), file.Close())
-		}
-		if err := out.Write(entry.Line); err != nil {
-			return errors.Join(err, out.Close(), file.Close())
-		}
+	if errors.As(err, &cut) { // and so is the copy
+		err = nil
 	}
-	return errors.Join(out.Close(), file.Close())
+	return errors.Join(err, out.Close(), file.Close())
 }
