@@ -19,9 +19,6 @@ import (
 // Files of another format are refused by name, and so are two producers whose
 // values are the same on one topic, since nothing tells their records apart.
 func OpenTogether(ctx context.Context, paths ...string) (*File, error) {
-	if len(paths) == 0 {
-		return nil, errors.New("putting histories together: no file was named")
-	}
 	var files []*File
 	for _, path := range paths {
 		f, err := Open(path)
@@ -36,7 +33,7 @@ func OpenTogether(ctx context.Context, paths ...string) (*File, error) {
 // Together is OpenTogether for files that were opened.
 func Together(ctx context.Context, files ...*File) (*File, error) {
 	if len(files) == 0 {
-		return nil, errors.New("putting histories together: no file was given")
+		return nil, errors.New("putting histories together: no file was named")
 	}
 	var names []string
 	var size int64
