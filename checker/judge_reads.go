@@ -112,12 +112,16 @@ func (f *findings) judgeSeen(index int32, log *partitionLog, offset int64, e uin
 		f.cannotTell(VanishedRead, "the final read did not get as far as the offsets that consumers had read")
 		return
 	}
-	if len(log.at(offset)) == 0 && s.compacts(log.name.Topic) != no {
-		if s.compacts(log.name.Topic) == perhaps {
+	if len(log.at(offset)) == 0 { // compaction leaves a gap, never another record
+		switch s.compacts(log.name.Topic) {
+		case yes:
+			return
+		case perhaps:
 			f.cannotTell(VanishedRead, "what a consumer was given is not in the log, and whether the topic is compacted is not known "+
 				"("+histories.PropertyCleanupPolicy+")")
+			return
+		case no:
 		}
-		return // compaction leaves a gap, never another record
 	}
 	f.add(VanishedRead, index, offset, []uint32{e}, nil, "a consumer was given %s at %s offset %d; in the final log, %s",
 		s.eventName(e), s.logName(index), offset, s.instead(log, offset))

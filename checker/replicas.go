@@ -145,7 +145,11 @@ func (c compared) empty() bool { return max(c.shown, c.stored) <= c.start }
 // only where the cluster is whole and nothing is on its way any more does it matter
 // what its files hold.
 func (s *state) inCommon(log *partitionLog) compared {
-	c := compared{behind: s.behind(log)}
+	whole := s.saidWhole()
+	var c compared
+	if !whole {
+		c.behind = log.behind()
+	}
 	shown, stored := []int64{}, []int64{}
 	if log.final != nil {
 		c.start = log.final.LogStart
@@ -163,19 +167,16 @@ func (s *state) inCommon(log *partitionLog) compared {
 	}
 	c.start = max(c.start, 0)
 	c.shown = lowestKnown(shown)
-	if s.saidWhole() && log.complete() {
+	if whole && log.complete() {
 		c.stored = lowestKnown(stored)
 	}
 	return c
 }
 
-// behind gives the replicas that a broker did not speak for and that nobody called in sync.
-func (s *state) behind(log *partitionLog) map[int32]bool {
+// behind gives the replicas of a cluster that is not whole for which no broker spoke.
+func (l *partitionLog) behind() map[int32]bool {
 	replicas := make(map[int32]bool)
-	if s.saidWhole() {
-		return replicas
-	}
-	for _, r := range log.replicas {
+	for _, r := range l.replicas {
 		known := r.closed != nil && r.closed.HighWatermark >= 0
 		before, seen := replicas[r.replica]
 		replicas[r.replica] = !known && (before || !seen)
