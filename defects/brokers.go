@@ -12,9 +12,8 @@ func brokerDefects() []Defect {
 				"have it: only a replica in sync may lead",
 			AffectedIn: "without eligible leader replicas: up to 4.0", FixedIn: "4.1.0 (new clusters)",
 			Affected: Version{Kafka, "3.9.1"}, Fixed: Version{Kafka, "4.1.0"},
-			Red:      Red{Exceeded: []string{"lost-write"}},
-			Chance:   "every time",
-			Scenario: "last-replica-standing", Play: playScenario("last-replica-standing"),
+			Red:    Red{Exceeded: []string{"lost-write"}},
+			Chance: "every time",
 		},
 		{
 			Name: "wiped-replica-in-sync", Issue: "KAFKA-14139", Where: InBroker,
@@ -25,8 +24,7 @@ func brokerDefects() []Defect {
 			Red: Red{Violated: []checker.Anomaly{checker.LostWrite},
 				// Offsets are given again.
 				Maybe: []checker.Anomaly{checker.WrongOffset, checker.Divergence, checker.VanishedRead, checker.EpochRegression}},
-			Chance:   "every time",
-			Scenario: "wiped-replica-in-sync", Play: playScenario("wiped-replica-in-sync"),
+			Chance: "every time",
 		},
 	}
 }

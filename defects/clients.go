@@ -12,9 +12,8 @@ func clientDefects() []Defect {
 				"is used again: the broker takes the next event for a retry and acknowledges it without writing it",
 			AffectedIn: "up to v1.20.6", FixedIn: "v1.20.7",
 			Affected: Version{FranzGo, "1.20.6"}, Fixed: Version{FranzGo, "1.20.7"},
-			Red:      Red{Violated: []checker.Anomaly{checker.LostWrite}},
-			Chance:   "every time",
-			Scenario: "cancelled-after-timed-out", Play: playScenario("cancelled-after-timed-out"),
+			Red:    Red{Violated: []checker.Anomaly{checker.LostWrite}},
+			Chance: "every time",
 		},
 		{
 			Name: "recycled-batch-buffer", Issue: "KAFKA-19012", Where: InClient,
@@ -22,9 +21,8 @@ func clientDefects() []Defect {
 				"topic, and the request goes on with that: an event lies in a topic to which it was never sent",
 			AffectedIn: "2.8.0 to 4.1.1", FixedIn: "3.9.2, 4.0.2, 4.1.2, 4.2.0",
 			Affected: Version{Java, "4.1.1"}, Fixed: Version{Java, "4.2.0"},
-			Red:      Red{Violated: []checker.Anomaly{checker.WrongPlace}},
-			Chance:   "every time",
-			Scenario: "recycled-batch-buffer", Play: playScenario("recycled-batch-buffer"),
+			Red:    Red{Violated: []checker.Anomaly{checker.WrongPlace}},
+			Chance: "every time",
 		},
 		{
 			Name: "idempotence-off-by-default", Issue: "KAFKA-13598", Where: InClient,
@@ -32,9 +30,8 @@ func clientDefects() []Defect {
 				"written again",
 			AffectedIn: "3.0.0, 3.1.0", FixedIn: "3.0.1, 3.1.1, 3.2.0",
 			Affected: Version{Java, "3.0.0"}, Fixed: Version{Java, "3.0.1"},
-			Red:      Red{Violated: []checker.Anomaly{checker.Duplicate}},
-			Chance:   "every time",
-			Scenario: "idempotence-off-by-default", Play: playScenario("idempotence-off-by-default"),
+			Red:    Red{Violated: []checker.Anomaly{checker.Duplicate}},
+			Chance: "every time",
 		},
 		{
 			Name: "failed-in-flight", Issue: "KAFKA-14034", Where: InClient,
@@ -44,7 +41,6 @@ func clientDefects() []Defect {
 			Affected:   Version{Java, "4.4.0"},
 			Red:        Red{Violated: []checker.Anomaly{checker.Duplicate}},
 			Chance:     "every time",
-			Scenario:   "failed-in-flight", Play: playScenario("failed-in-flight"),
 		},
 		{
 			Name: "stale-sequence", Issue: "KAFKA-12152", Where: InClient,
@@ -52,9 +48,8 @@ func clientDefects() []Defect {
 				"refuses what is sent there next, and the client gives itself epoch after epoch",
 			AffectedIn: "2.5.0 to 2.7.0", FixedIn: "2.7.1, 2.8.0",
 			Affected: Version{Java, "2.7.0"}, Fixed: Version{Java, "2.7.1"},
-			Red:      Red{Exceeded: []string{"sends-under-two-epochs", "broker-answers:OUT_OF_ORDER_SEQUENCE_NUMBER"}},
-			Chance:   "every time",
-			Scenario: "stale-sequence", Play: playScenario("stale-sequence"),
+			Red:    Red{Exceeded: []string{"sends-under-two-epochs", "broker-answers:OUT_OF_ORDER_SEQUENCE_NUMBER"}},
+			Chance: "every time",
 		},
 	}
 }

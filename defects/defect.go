@@ -89,14 +89,18 @@ type Defect struct {
 	Red                 Red
 	// Chance is how often it strikes where it is, in words.
 	Chance string
-	// Scenario is the scenario that is played, by its name; Play plays it.
+	// Scenario is the scenario that is played, which has the defect's name; Play plays it.
 	Scenario string
 	Play     Play
 }
 
 // Table gives every defect, in the order in which they are told.
 func Table() []Defect {
-	return slices.Concat(clientDefects(), brokerDefects())
+	all := slices.Concat(clientDefects(), brokerDefects())
+	for i := range all {
+		all[i].Scenario, all[i].Play = all[i].Name, playScenario(all[i].Name)
+	}
+	return all
 }
 
 // Find gives the defect of a name. An error names the nearest one.
