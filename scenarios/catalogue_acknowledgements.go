@@ -191,11 +191,11 @@ const enoughRefused = 3
 
 // inSync gives how many replicas of partition 0 of the script's topic are in sync.
 func (s *script) inSync() int {
-	leaders, err := s.cluster.Leaders(s.ctx, s.topic)
-	if err != nil || len(leaders) == 0 {
+	now, known := s.partition(clusters.Leader{Topic: s.topic})
+	if !known {
 		return -1
 	}
-	return len(leaders[0].InSync)
+	return len(now.InSync)
 }
 
 // electAnyone has any living replica elected, as an operator does who wants a leader at

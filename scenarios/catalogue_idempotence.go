@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ackproof/ackproof/checker"
+	"github.com/ackproof/ackproof/clusters"
 )
 
 func idempotence() []Named {
@@ -199,11 +200,11 @@ const heard = 2 * time.Second
 
 // leader gives who leads partition 0 of the script's topic; -1: nobody, or it is not known.
 func (s *script) leader() int32 {
-	leaders, err := s.cluster.Leaders(s.ctx, s.topic)
-	if err != nil || len(leaders) == 0 {
+	now, known := s.partition(clusters.Leader{Topic: s.topic})
+	if !known {
 		return -1
 	}
-	return leaders[0].Broker
+	return now.Broker
 }
 
 // logEnd gives where the log of partition 0 of the script's topic ends; -1: not known.

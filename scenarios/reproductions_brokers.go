@@ -185,15 +185,6 @@ func (s *script) withoutController() clusters.Leader {
 	return clusters.Leader{}
 }
 
-// partition gives a partition as it is now.
-func (s *script) partition(of clusters.Leader) (clusters.Leader, bool) {
-	leaders, err := s.cluster.Leaders(s.ctx, of.Topic)
-	if err != nil || int(of.Partition) >= len(leaders) {
-		return clusters.Leader{}, false
-	}
-	return leaders[of.Partition], true
-}
-
 // inSyncIn gives the replicas of a partition that are in sync; nil: not known.
 func (s *script) inSyncIn(of clusters.Leader) []int32 {
 	now, _ := s.partition(of)

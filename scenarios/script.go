@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ackproof/ackproof/clients"
+	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/nemesis"
 )
@@ -370,6 +371,15 @@ func (f fault) end() {
 // whole waits until the cluster is whole.
 func (s *script) whole() {
 	s.until(s.limits.Whole, "the cluster is whole", func() bool { return s.cluster.Whole(s.ctx) == nil })
+}
+
+// partition gives a partition as it is now.
+func (s *script) partition(of clusters.Leader) (clusters.Leader, bool) {
+	leaders, err := s.cluster.Leaders(s.ctx, of.Topic)
+	if err != nil || int(of.Partition) >= len(leaders) {
+		return clusters.Leader{}, false
+	}
+	return leaders[of.Partition], true
 }
 
 // reader is a consumer of a script.
