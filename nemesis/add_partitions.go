@@ -79,11 +79,10 @@ func (m *moreParts) Inject(ctx context.Context) error {
 		}
 		to := m.to
 		if to == 0 {
-			to = min(2*int32(len(leaders)), mostDoubled)
-		}
-		if m.to == 0 && to <= int32(len(leaders)) {
-			m.full.Store(true)
-			continue
+			if to = min(2*int32(len(leaders)), mostDoubled); to <= int32(len(leaders)) {
+				m.full.Store(true)
+				continue
+			}
 		}
 		if to <= int32(len(leaders)) {
 			return fmt.Errorf("to=%d: topic %s has %d partitions already", to, topic, len(leaders))
@@ -100,11 +99,12 @@ func (m *moreParts) Inject(ctx context.Context) error {
 func (m *moreParts) Heal(context.Context) error { return nil }
 
 func (m *moreParts) Evidence() Evidence {
-	if !m.asked.Load() && m.full.Load() {
-		return Evidence{Text: fmt.Sprintf("no partition was added: there are %d of a topic already", mostDoubled)}
-	}
 	if !m.asked.Load() {
-		return Evidence{Text: "no partition was added"}
+		text := "no partition was added"
+		if m.full.Load() {
+			text += fmt.Sprintf(": there are %d of a topic already", mostDoubled)
+		}
+		return Evidence{Text: text}
 	}
 	added := m.added.Load()
 	return Evidence{Bit: added > 0, Text: fmt.Sprintf("%d partitions were added", added),
