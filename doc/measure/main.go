@@ -197,6 +197,15 @@ func (v verdict) promise(name string) string {
 	return "–"
 }
 
+// counted gives the count of an anomaly, with a * where it is not promised to be none.
+func (v verdict) counted(name string) string {
+	text := number(v.Anomalies[name].Count)
+	if v.promise(name) == "not-promised" {
+		text += "*"
+	}
+	return text
+}
+
 func number(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -251,20 +260,13 @@ log lacks. The seed is 1.`,
 			"disorder", "late ghosts", "holes", "ghosts", "faults"},
 		row: func(v verdict) []string {
 			bit, _ := v.moves()
-			cell := func(name string) string {
-				text := number(v.Anomalies[name].Count)
-				if v.promise(name) == "not-promised" {
-					text += "*"
-				}
-				return text
-			}
-			lost := cell("lost-write")
+			lost := v.counted("lost-write")
 			if n := v.Counts.UnconfirmedLosses; n > 0 { // reported sent, with nobody's answer
 				lost = number(n) + "*"
 			}
 			return []string{v.Verdict, number(v.Counts.Invoked), number(v.Counts.Acknowledged), number(v.Counts.InLog), lost,
-				cell("duplicate"), cell("order-violation"), cell("late-ghost"), number(v.Counts.Holes), number(v.Counts.Ghosts),
-				fmt.Sprint(bit)}
+				v.counted("duplicate"), v.counted("order-violation"), v.counted("late-ghost"),
+				number(v.Counts.Holes), number(v.Counts.Ghosts), fmt.Sprint(bit)}
 		}}
 	for _, fault := range []struct{ faults, duration string }{
 		{"pause-leader", "44s"}, {"isolate-leader", "44s"}, {"lost-response:every=20", "20s"},

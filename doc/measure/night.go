@@ -114,19 +114,11 @@ in [../NIGHT.md](../NIGHT.md).`,
 		}}
 }
 
-// counted gives the count of an anomaly, with a * where it is not promised to be none.
-func (v verdict) counted(name string) string {
-	text := number(v.Anomalies[name].Count)
-	if v.promise(name) == "not-promised" {
-		text += "*"
-	}
-	return text
-}
-
 // playNight plays drawn runs until the time that was asked for has been played, those
 // that lie in the working folder included.
 func playNight(ctx context.Context, program, work, out string, from int, duration time.Duration) error {
 	t, played, rows := nightTable(), time.Duration(0), [][]string{}
+	about := t.about
 	for seed := from; played < duration; seed++ {
 		n := drawNight(seed)
 		r := experiment{name: fmt.Sprintf("seed%d", seed), arguments: n.arguments(seed)}
@@ -149,7 +141,7 @@ func playNight(ctx context.Context, program, work, out string, from int, duratio
 		own := strings.Trim(n.producer+"; "+n.topic, "; ")
 		cells := []string{fmt.Sprint(seed), n.version, n.client, own, n.load, strings.Join(n.faults, ",")}
 		rows = append(rows, append(cells, t.row(v)...))
-		t.about = strings.Split(t.about, "\n\n")[0] + fmt.Sprintf("\n\n%d runs, %s.", len(rows), played.Round(time.Second))
+		t.about = fmt.Sprintf("%s\n\n%d runs, %s.", about, len(rows), played.Round(time.Second))
 		if err := os.WriteFile(filepath.Join(out, "night.md"), t.markdown("night", rows), 0o644); err != nil {
 			return err
 		}
