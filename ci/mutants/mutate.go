@@ -58,7 +58,7 @@ func Mutate(ctx context.Context, packagePath, work string) ([]Mutant, string, er
 	if err := json.Unmarshal(listed, &p); err != nil {
 		return nil, "", err
 	}
-	x := &mutator{fset: token.NewFileSet()}
+	x := &mutator{fset: token.NewFileSet(), keys: make(map[string]int)}
 	var files []*ast.File
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(x.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
@@ -160,6 +160,7 @@ type mutator struct {
 	file     string
 	function string
 	mutants  []Mutant
+	keys     map[string]int // how many there are of each, the first of its kind
 }
 
 func (x *mutator) write(path string, file *ast.File) error {
@@ -181,11 +182,9 @@ func (x *mutator) text(n ast.Node) string {
 func (x *mutator) mutant(at token.Pos, before, after string) int {
 	m := Mutant{ID: len(x.mutants) + 1, File: x.file, Line: x.fset.Position(at).Line, Function: x.function, Before: before,
 		After: after}
-	for _, other := range x.mutants {
-		if other.Key() == m.Key() {
-			m.Nth++
-		}
-	}
+	key := m.Key()
+	m.Nth = x.keys[key]
+	x.keys[key]++
 	x.mutants = append(x.mutants, m)
 	return m.ID
 }
@@ -225,9 +224,7 @@ func (x *mutator) statement(s ast.Stmt) ast.Stmt {
 		}
 	case *ast.BlockStmt:
 		x.block(s)
-	case *ast.LabeledStmt:
-		x.inside(s) // the label belongs to the statement
-	default:
+	default: // a label belongs to its statement, too
 		x.inside(s)
 	}
 	return s
@@ -322,21 +319,11 @@ func (x *mutator) condition(e ast.Expr) ast.Expr {
 		return x.expression(e)
 	}
 	text, at := x.text(e), e.Pos()
-	if b, ok := unparen(e).(*ast.BinaryExpr); ok && (b.Op == token.LAND || b.Op == token.LOR) {
+	if b, ok := ast.Unparen(e).(*ast.BinaryExpr); ok && (b.Op == token.LAND || b.Op == token.LOR) {
 		return x.expression(e) // its sides are turned round
 	}
 	inner := x.expression(e)
 	return call("mutantNot", number(x.mutant(at, text, "!("+text+")")), inner)
-}
-
-func unparen(e ast.Expr) ast.Expr {
-	for {
-		p, ok := e.(*ast.ParenExpr)
-		if !ok {
-			return e
-		}
-		e = p.X
-	}
 }
 
 func (x *mutator) isBool(e ast.Expr) bool {
