@@ -27,11 +27,14 @@ import (
 )
 
 // limit is how long the tests of one mutant may run: one that makes them hang is noticed.
+// On a machine that is busy with other things it may be the machine that was slow, so
+// that these are told apart.
 const limit = 90 * time.Second
 
 // What became of a mutant.
 const (
 	killed     = "killed"
+	timedOut   = "timed-out"
 	survived   = "survived"
 	notReached = "not-reached"
 )
@@ -199,6 +202,9 @@ func (p *trial) try(ctx context.Context, m Mutant, reached bool) error {
 			r.Fate = killed
 		}
 		r.Seconds = time.Since(began).Seconds()
+		if r.Fate == killed && r.Seconds >= limit.Seconds() {
+			r.Fate = timedOut
+		}
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -225,8 +231,8 @@ func (p *trial) summary() error {
 			fmt.Fprintf(&out, "%-11s %s\n", r.Fate, m)
 		}
 	}
-	fmt.Fprintf(&out, "%s: %d mutants, %d killed, %d survived, %d not reached\n", p.name, len(p.mutants), counts[killed],
-		counts[survived], counts[notReached])
+	fmt.Fprintf(&out, "%s: %d mutants, %d killed, %d timed out, %d survived, %d not reached\n", p.name, len(p.mutants),
+		counts[killed], counts[timedOut], counts[survived], counts[notReached])
 	_, err := os.Stdout.WriteString(out.String())
 	return err
 }
