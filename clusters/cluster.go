@@ -130,6 +130,9 @@ type (
 		// Return brings it back under its id and its address. A broker that is
 		// there is left alone.
 		Return(ctx context.Context, broker int32) error
+		// MayLeave gives the brokers that leave nothing behind when they leave and
+		// return. Another one may be told to leave all the same.
+		MayLeave() []int32
 	}
 
 	// PartitionAdder can add partitions to a topic.

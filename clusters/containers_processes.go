@@ -207,3 +207,6 @@ func (c *Containers) Leave(ctx context.Context, broker int32) error {
 func (c *Containers) Return(ctx context.Context, broker int32) error {
 	return c.StartBroker(ctx, broker)
 }
+
+// MayLeave gives every broker.
+func (c *Containers) MayLeave() []int32 { return c.description.Brokers }

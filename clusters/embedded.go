@@ -369,6 +369,12 @@ func (c *Embedded) Leave(ctx context.Context, broker int32) error {
 	return c.lead(ctx, before)
 }
 
+// MayLeave gives every broker but the last: that is kfake's controller, which has no
+// successor. Once it has left, no topic is created and none gets partitions.
+func (c *Embedded) MayLeave() []int32 {
+	return c.description.Brokers[:len(c.description.Brokers)-1]
+}
+
 // Return brings the broker back under its id and its address.
 func (c *Embedded) Return(ctx context.Context, broker int32) error {
 	c.membership.Lock()

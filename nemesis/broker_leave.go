@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ackproof/ackproof/clusters"
@@ -55,23 +56,46 @@ func aimBroker(ctx context.Context, env *Environment, s Settings) (Injection, er
 		return nil, errors.New("the cluster's brokers cannot be told to leave")
 	}
 	d := &departure{members: members, cluster: env.Cluster, topics: env.Topics}
-	brokers := env.Cluster.Description().Brokers
 	switch {
 	case s.is("broker", randomOne):
+		brokers := members.MayLeave()
 		d.broker = brokers[env.Random.IntN(len(brokers))]
 		d.target = fmt.Sprintf("broker %d", d.broker)
 	case s.is("broker", leaderBroker):
-		chosen, err := choosePartitions(ctx, env, s["partition"])
+		chosen, err := chooseLeaver(ctx, env, members, s["partition"])
 		if err != nil {
 			return nil, err
 		}
-		d.broker = chosen[0].Broker
-		d.target = fmt.Sprintf("leader of %s: broker %d", chosen[0].Name(), d.broker)
+		d.broker = chosen.Broker
+		d.target = fmt.Sprintf("leader of %s: broker %d", chosen.Name(), d.broker)
 	default:
 		d.broker, _ = s.filterID("broker", randomOne)
 		d.target = fmt.Sprintf("broker %d", d.broker)
 	}
 	return d, nil
+}
+
+// chooseLeaver gives the partition whose leader is to leave: a drawn one's may leave
+// where there is such a one.
+func chooseLeaver(ctx context.Context, env *Environment, members clusters.MemberMover, value string) (clusters.Leader, error) {
+	if value != randomOne {
+		chosen, err := choosePartitions(ctx, env, value)
+		if err != nil {
+			return clusters.Leader{}, err
+		}
+		return chosen[0], nil
+	}
+	all, err := choosePartitions(ctx, env, everyOne)
+	if err != nil {
+		return clusters.Leader{}, err
+	}
+	may := slices.DeleteFunc(slices.Clone(all), func(l clusters.Leader) bool {
+		return !slices.Contains(members.MayLeave(), l.Broker)
+	})
+	if len(may) == 0 {
+		may = all
+	}
+	return may[env.Random.IntN(len(may))], nil
 }
 
 func (d *departure) Target() string { return d.target }

@@ -6,6 +6,8 @@ package nemesis
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -275,6 +277,28 @@ func TestTargetsComeFromTheSeed(t *testing.T) {
 	}
 	if one, two := targets(1), targets(2); reflect.DeepEqual(one, two) {
 		t.Errorf("two seeds give the same twelve targets %v", one)
+	}
+}
+
+// kfake has no controller any more once its own has left, and no topic gets partitions.
+func TestADrawnBrokerThatLeavesIsNotKfakesController(t *testing.T) {
+	s := setStage(t, false)
+	for _, drawn := range []string{leaderBroker, randomOne} {
+		settings, err := brokerLeave().Complete(Settings{"broker": drawn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := make(map[int32]bool)
+		for i := range 60 {
+			injection, err := s.player("cut-before", time.Second).aim(s.ctx, brokerLeave(), fmt.Sprintf("broker-leave#%d", i), settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left[injection.(*departure).broker] = true
+		}
+		if want := map[int32]bool{0: true, 1: true}; !maps.Equal(left, want) {
+			t.Errorf("broker=%s lets these leave: %v, want %v", drawn, left, want)
+		}
 	}
 }
 
