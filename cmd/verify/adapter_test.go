@@ -15,6 +15,7 @@ import (
 const pythonExample = "../../clients/examples/python"
 
 func TestTheExampleInPythonTakesPart(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // packages are fetched
 	defer cancel()
 	environment := filepath.Join(t.TempDir(), "python")

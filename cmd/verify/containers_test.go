@@ -231,6 +231,7 @@ func (c cleaned) names(run string) (removed, left bool) {
 // One run is killed in the middle of a partition; another one plays beside it from
 // before that until after everything of the first is removed.
 func TestARunThatIsKilledIsCleanedUpAndTheOneBesideItIsNotDisturbed(t *testing.T) {
+	t.Parallel()
 	m := requireEngine(t)
 	run := func(args ...string) *invocation {
 		i := m.start(t, append([]string{"run", "--cluster", "containers", "--json", "--rate", "300", "--seed", "7",

@@ -104,6 +104,7 @@ func notPromised(t *testing.T, v *checker.Verdict, names ...checker.Anomaly) {
 }
 
 func TestTheDefaultProducerHoldsOnRealBrokers(t *testing.T) {
+	t.Parallel()
 	r, out := runReal(t, "--duration", "45s", "--rate", "1000")
 	v := r.want(t, checker.Held)
 	everyFaultBit(t, v)
@@ -129,6 +130,7 @@ func TestTheDefaultProducerHoldsOnRealBrokers(t *testing.T) {
 }
 
 func TestAnIsolatedLeaderLosesWhatItAloneAcknowledged(t *testing.T) {
+	t.Parallel()
 	r, out := runReal(t, "--duration", "20s", "--partitions", "1", "--faults", "isolate-leader", "--producer",
 		"acks=1,enable.idempotence=false,max.in.flight.requests.per.connection=5,"+quick)
 	v := r.want(t, checker.Held)
@@ -143,6 +145,7 @@ func TestAnIsolatedLeaderLosesWhatItAloneAcknowledged(t *testing.T) {
 }
 
 func TestFollowersThatAreCutOffAreTold(t *testing.T) {
+	t.Parallel()
 	r, out := runReal(t, "--duration", "24s", "--rate", "500", "--partitions", "1", "--faults", "cut-replication",
 		"--producer", "request.timeout.ms=1500")
 	v := r.want(t, checker.Held)
@@ -156,6 +159,7 @@ func TestFollowersThatAreCutOffAreTold(t *testing.T) {
 }
 
 func TestTwoOfThreeBrokersDownLeaveSendsUnknownAndLoseNothing(t *testing.T) {
+	t.Parallel()
 	r, out := runReal(t, "--duration", "24s", "--rate", "500", "--partitions", "1", "--faults", "kill-follower:brokers=2",
 		"--producer", "request.timeout.ms=1500")
 	v := r.want(t, checker.Held)
@@ -167,6 +171,7 @@ func TestTwoOfThreeBrokersDownLeaveSendsUnknownAndLoseNothing(t *testing.T) {
 }
 
 func TestAnUncleanElectionLosesWhatOneReplicaAcknowledged(t *testing.T) {
+	t.Parallel()
 	r, _ := runReal(t, "--duration", "30s", "--rate", "500", "--partitions", "1", "--faults", "unclean-election",
 		"--topic-config", "min.insync.replicas=1", "--producer", quick)
 	v := r.want(t, checker.Held)
@@ -175,6 +180,7 @@ func TestAnUncleanElectionLosesWhatOneReplicaAcknowledged(t *testing.T) {
 }
 
 func TestTheFaultsOnTheWireAreTheSameOnRealBrokers(t *testing.T) {
+	t.Parallel()
 	r, _ := runReal(t, "--duration", "20s", "--rate", "500", "--faults", "lost-response,cut-before,refuse,hold-back", "--producer",
 		"enable.idempotence=false,max.in.flight.requests.per.connection=5,"+quick)
 	v := r.want(t, checker.Held)
@@ -205,6 +211,7 @@ limits: {whole: 10s}
 // is on, and the cluster does not become whole; what a leader alone has stays behind a
 // frozen high watermark.
 func TestWhatNobodyToldUsOfIsFound(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), containersLimit)
 	defer cancel()
 	m := requireEngine(t)
@@ -254,6 +261,7 @@ func holders(t *testing.T, m *machine) (names []string) {
 // A client of another language connects to the advertised addresses and meets the same
 // faults: Apache's VerifiableProducer, from the brokers' own jars.
 func TestAnotherLanguagesClientMeetsTheSameFaults(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), containersLimit)
 	defer cancel()
 	m := requireEngine(t)
@@ -396,6 +404,7 @@ func (j *java) awaitEnd(ctx context.Context, t *testing.T, tool, name string) {
 // Two claims of the catalogue with Apache's own client on one cluster: the rest of it on
 // real brokers is measured in doc/measured, which takes a quarter of an hour.
 func TestClaimsHoldWithApachesOwnClientOnRealBrokers(t *testing.T) {
+	t.Parallel()
 	requireEngine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), containersLimit)
 	defer cancel()

@@ -70,6 +70,7 @@ func (r result) says(t *testing.T, all ...string) {
 }
 
 func TestBrokersThatDoNotComeUpAreUnknownAndSayWhy(t *testing.T) {
+	t.Parallel()
 	m := requireEngine(t)
 	agentImage, err := images.Agent(t.Context(), m.Engine)
 	if err != nil {
@@ -99,6 +100,7 @@ func TestBrokersThatDoNotComeUpAreUnknownAndSayWhy(t *testing.T) {
 // A disk that fills takes every replica at about the same time: the brokers halt, and
 // what they had acknowledged cannot be read any more. That is unknown.
 func TestBrokersWhoseDisksFillEndTheRun(t *testing.T) {
+	t.Parallel()
 	m := requireEngine(t)
 	folder := t.TempDir()
 	scenario, out := filepath.Join(folder, "full.yaml"), filepath.Join(folder, "run")
