@@ -1,26 +1,31 @@
 // Command mutants changes the code of a package in one small place after the other and
 // runs the package's tests against each change. A change that no test notices is a
-// survivor: a line that is not tested, or one that makes no difference.
+// survivor: a line that is not tested, or one that makes no difference. Those that stay
+// are explained in explained.jsonl.
 //
-//	go run ./ci/mutants checker            # about 15 minutes on two cores
+//	go run ./ci/mutants checker            # half an hour on two cores
 //	go run ./ci/mutants -work DIR wire     # goes on with what lies in DIR
 //
 // All changes of a package are compiled into one test binary, each behind a switch, so
 // that a mutant costs a run and not a build: mutant schemata (Untch, Offutt, Harrold 1993).
-// Tools that build the tests anew for each mutant (gremlins) take ten times as long here.
+// Only the tests that come by a change are run, the quick ones first. Tools that build
+// the tests anew for each mutant (gremlins) take ten times as long here.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,25 +61,52 @@ func main() {
 func run() error {
 	work := flag.String("work", filepath.Join("verify-runs", "mutants"), "folder of binaries and results")
 	workers := flag.Int("workers", 2, "how many mutants are tried at once")
+	only := flag.String("only", "", "the one file of the package whose mutants are tried")
+	markdown := flag.Bool("markdown", false, "print the list of survivors as Markdown")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	var all []summary
 	for _, name := range flag.Args() {
-		p := &trial{name: name, work: filepath.Join(*work, name), done: make(map[string]result)}
+		p := &trial{name: name, work: filepath.Join(*work, name), only: *only, done: make(map[string]result)}
 		if err := p.play(ctx, *workers); err != nil {
 			return fmt.Errorf("the mutants of %s: %w", name, err)
 		}
+		s, err := p.summarise()
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
 	}
-	return nil
+	return write(all, *markdown)
+}
+
+func write(all []summary, markdown bool) error {
+	var out strings.Builder
+	if markdown {
+		out.WriteString(table(all))
+	}
+	for i := range all {
+		if markdown {
+			out.WriteString(all[i].markdown())
+		} else {
+			out.WriteString(all[i].text())
+		}
+	}
+	_, err := os.Stdout.WriteString(out.String())
+	return err
 }
 
 // trial is the mutants of one package.
 type trial struct {
 	name, work, binary string
-	mutants            []Mutant
-	done               map[string]result
-	lock               sync.Mutex
-	log                *os.File
+	// only is the file that is tried; "" for all.
+	only    string
+	mutants []Mutant
+	tests   []test
+	done    map[string]result
+	lock    sync.Mutex
+	log     *os.File
 }
 
 func (p *trial) play(ctx context.Context, workers int) error {
@@ -88,8 +120,7 @@ func (p *trial) play(ctx context.Context, workers int) error {
 		return err
 	}
 	defer func() { _ = p.log.Close() }() // each result was written on its own
-	reached, err := p.reached(ctx)
-	if err != nil {
+	if err := p.survey(ctx); err != nil {
 		return err
 	}
 	todo := make(chan Mutant)
@@ -99,7 +130,7 @@ func (p *trial) play(ctx context.Context, workers int) error {
 		all.Go(func() {
 			for m := range todo {
 				if errs[worker] == nil {
-					errs[worker] = p.try(ctx, m, reached[m.ID])
+					errs[worker] = p.try(ctx, m)
 				}
 			}
 		})
@@ -111,10 +142,7 @@ func (p *trial) play(ctx context.Context, workers int) error {
 	}
 	close(todo)
 	all.Wait()
-	if err := errors.Join(errors.Join(errs...), ctx.Err()); err != nil {
-		return err
-	}
-	return p.summary()
+	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
 // build compiles the tests of the package with every mutant in it.
@@ -123,7 +151,8 @@ func (p *trial) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.mutants, p.binary = mutants, filepath.Join(p.work, "tests")
+	p.mutants, p.binary = slices.DeleteFunc(mutants, func(m Mutant) bool { return p.only != "" && m.File != p.only }),
+		filepath.Join(p.work, "tests")
 	absolute, err := filepath.Abs(p.binary)
 	if err != nil {
 		return err
@@ -154,85 +183,121 @@ func (p *trial) remember() error {
 	return err
 }
 
-// reached runs the tests without a mutant and gives those that the tests come by.
-func (p *trial) reached(ctx context.Context) (map[int]bool, error) {
+// quick is how long a test may take to be among those that are tried first.
+const quick = time.Second
+
+// test is one of the package's tests, with what it comes by when nothing is changed.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
+}
+
+// survey runs each test alone, without a mutant.
+func (p *trial) survey(ctx context.Context) error {
 	path, err := filepath.Abs(filepath.Join(p.work, "reached"))
 	if err != nil {
-		return nil, err
+		return err
 	}
+	names, err := exec.CommandContext(ctx, p.binary, "-test.list", ".").Output()
+	if err != nil {
+		return fmt.Errorf("listing the tests: %w", err)
+	}
+	all := make(map[int]bool)
+	for name := range strings.FieldsSeq(string(names)) {
+		if strings.HasPrefix(name, "Benchmark") {
+			continue
+		}
+		t := test{name: name}
+		if t.reaches, t.took, err = p.alone(ctx, name, path); err != nil {
+			return err
+		}
+		p.tests = append(p.tests, t)
+		maps.Copy(all, t.reaches)
+	}
+	slices.SortFunc(p.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	fmt.Fprintf(os.Stderr, "%s: %d mutants, %d reached by %d tests\n", p.name, len(p.mutants), len(all), len(p.tests))
+	return nil
+}
+
+// alone runs one test without a mutant, and gives what it comes by.
+func (p *trial) alone(ctx context.Context, name, path string) (map[int]bool, time.Duration, error) {
 	began := time.Now()
-	if text, err := p.test(ctx, 0, "ACKPROOF_MUTANTS_REACHED="+path); err != nil {
-		return nil, fmt.Errorf("the tests fail without a mutant: %w\n%s", err, text)
+	if text, err := p.run(ctx, 0, []string{name}, "ACKPROOF_MUTANTS_REACHED="+path); err != nil {
+		return nil, 0, fmt.Errorf("%s fails without a mutant: %w\n%s", name, err, text)
 	}
+	took := time.Since(began)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	reached := make(map[int]bool)
+	reaches := make(map[int]bool)
 	for line := range strings.Lines(string(text)) {
 		var id int
 		if _, err := fmt.Sscan(line, &id); err == nil {
-			reached[id] = true
+			reaches[id] = true
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d mutants, %d reached by tests, which take %s\n", p.name, len(p.mutants), len(reached),
-		time.Since(began).Round(time.Millisecond))
-	return reached, nil
+	return reaches, took, nil
 }
 
-// test runs the tests with one mutant switched on.
-func (p *trial) test(ctx context.Context, id int, more ...string) ([]byte, error) {
+// run runs tests with one mutant switched on.
+func (p *trial) run(ctx context.Context, id int, names []string, more ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	command := exec.CommandContext(ctx, p.binary, "-test.failfast", "-test.timeout", limit.String())
+	command := exec.CommandContext(ctx, p.binary, "-test.failfast", "-test.timeout", limit.String(),
+		"-test.run", "^("+strings.Join(names, "|")+")$")
 	command.Dir = p.name
 	command.Env = append(append(os.Environ(), fmt.Sprintf("ACKPROOF_MUTANT=%d", id)), more...)
 	return command.CombinedOutput()
 }
 
-func (p *trial) try(ctx context.Context, m Mutant, reached bool) error {
+// try runs the tests that come by the mutant, the quick ones first, until one fails.
+func (p *trial) try(ctx context.Context, m Mutant) error {
+	var rounds [2][]string
+	for _, t := range p.tests {
+		if !t.reaches[m.ID] {
+			continue
+		}
+		round := 0
+		if t.took > quick {
+			round = 1
+		}
+		rounds[round] = append(rounds[round], t.name)
+	}
 	r := result{Mutant: m, Fate: notReached}
-	if reached {
-		began := time.Now()
+	began := time.Now()
+	for _, names := range rounds {
+		if len(names) == 0 || r.Fate == killed {
+			continue
+		}
 		r.Fate = survived
-		if _, err := p.test(ctx, m.ID); err != nil {
+		if _, err := p.run(ctx, m.ID, names); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			r.Fate = killed
 		}
-		r.Seconds = time.Since(began).Seconds()
-		if r.Fate == killed && r.Seconds >= limit.Seconds() {
-			r.Fate = timedOut
-		}
 	}
+	r.Seconds = time.Since(began).Seconds()
+	if r.Fate == killed && r.Seconds >= limit.Seconds() {
+		r.Fate = timedOut
+	}
+	return p.note(r)
+}
+
+// note writes a result down.
+func (p *trial) note(r result) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.done[m.Key()] = r
+	p.done[r.Key()] = r
 	if r.Fate != killed {
-		fmt.Fprintf(os.Stderr, "%-11s %s\n", r.Fate, m)
+		fmt.Fprintf(os.Stderr, "%-11s %s\n", r.Fate, r.Mutant)
 	}
 	_, err = p.log.Write(append(text, '\n'))
-	return err
-}
-
-// summary counts, and names the survivors on standard output.
-func (p *trial) summary() error {
-	var out strings.Builder
-	counts := make(map[string]int)
-	for _, m := range p.mutants {
-		r := p.done[m.Key()]
-		counts[r.Fate]++
-		if r.Fate != killed {
-			fmt.Fprintf(&out, "%-11s %s\n", r.Fate, m)
-		}
-	}
-	fmt.Fprintf(&out, "%s: %d mutants, %d killed, %d timed out, %d survived, %d not reached\n", p.name, len(p.mutants),
-		counts[killed], counts[timedOut], counts[survived], counts[notReached])
-	_, err := os.Stdout.WriteString(out.String())
 	return err
 }
