@@ -75,13 +75,22 @@ func (a *admin) createTopic(ctx context.Context, t Topic) error {
 	return nil
 }
 
+// addPartitions makes a topic have so many partitions. Where it has as many, nothing is
+// wrong: the client asks again when no answer comes, and then is told INVALID_PARTITIONS
+// though its first request was carried out.
 func (a *admin) addPartitions(ctx context.Context, topic string, to int32) error {
 	answers, err := a.client.UpdatePartitions(ctx, int(to), topic)
+	answer := answers[topic]
 	if err == nil {
-		err = answers.Error()
+		err = answer.Err
+	}
+	if errors.Is(err, kerr.InvalidPartitions) {
+		if topics, asking := a.client.ListTopics(ctx, topic); asking == nil && len(topics[topic].Partitions) == int(to) {
+			return nil
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("making topic %s have %d partitions: %w", topic, to, err)
+		return fmt.Errorf("making topic %s have %d partitions: %w %s", topic, to, err, answer.ErrMessage)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/histories"
@@ -53,16 +53,20 @@ const mostPartitions = 10_000
 // them in the end.
 const mostDoubled = 48
 
-// moreParts adds partitions once. They cannot be taken away again: Heal does nothing.
+// moreParts adds partitions once. They cannot be taken away again.
 type moreParts struct {
 	env    *Environment
 	topics []string
 	to     int32
-	// asked: they may be there, though it was not seen.
-	asked atomic.Bool
-	added atomic.Int64
+
+	mu sync.Mutex
+	// before is how many there were of each topic that was asked to have more.
+	before map[string]int
+	added  int
+	// uncounted says why it is not known how many were added.
+	uncounted error
 	// full: a topic has as many as doubling gives it.
-	full atomic.Bool
+	full bool
 }
 
 func (m *moreParts) Target() string { return strings.Join(m.topics, ", ") }
@@ -72,6 +76,9 @@ func (m *moreParts) Inject(ctx context.Context) error {
 	if !can {
 		return errors.New("the cluster cannot add partitions")
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.before = make(map[string]int)
 	for _, topic := range m.topics {
 		leaders, err := m.env.Cluster.Leaders(ctx, topic)
 		if err != nil {
@@ -80,33 +87,51 @@ func (m *moreParts) Inject(ctx context.Context) error {
 		to := m.to
 		if to == 0 {
 			if to = min(2*int32(len(leaders)), mostDoubled); to <= int32(len(leaders)) {
-				m.full.Store(true)
+				m.full = true
 				continue
 			}
 		}
 		if to <= int32(len(leaders)) {
 			return fmt.Errorf("to=%d: topic %s has %d partitions already", to, topic, len(leaders))
 		}
-		m.asked.Store(true)
+		m.before[topic] = len(leaders)
 		if err := adder.AddPartitions(ctx, topic, to); err != nil {
 			return err
 		}
-		m.added.Add(int64(to) - int64(len(leaders)))
 	}
 	return nil
 }
 
-func (m *moreParts) Heal(context.Context) error { return nil }
+// Heal undoes nothing. It counts what was added, whatever was answered: when another fault
+// is on, the answer may be lost and the partitions be there.
+func (m *moreParts) Heal(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.added, m.uncounted = 0, nil
+	for topic, before := range m.before {
+		leaders, err := m.env.Cluster.Leaders(ctx, topic)
+		if err != nil {
+			m.uncounted = err
+			continue
+		}
+		m.added += len(leaders) - before
+	}
+	return nil
+}
 
 func (m *moreParts) Evidence() Evidence {
-	if !m.asked.Load() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.before) == 0 {
 		text := "no partition was added"
-		if m.full.Load() {
+		if m.full {
 			text += fmt.Sprintf(": there are %d of a topic already", mostDoubled)
 		}
 		return Evidence{Text: text}
 	}
-	added := m.added.Load()
-	return Evidence{Bit: added > 0, Text: fmt.Sprintf("%d partitions were added", added),
-		Effects: []string{histories.EffectPartitionsAdded}}
+	text := fmt.Sprintf("%d partitions were added", m.added)
+	if m.uncounted != nil {
+		text += fmt.Sprintf(", and how many more is not known: %v", m.uncounted)
+	}
+	return Evidence{Bit: m.added > 0, Text: text, Effects: []string{histories.EffectPartitionsAdded}}
 }

@@ -6,6 +6,7 @@ package nemesis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -330,6 +331,33 @@ func TestDoublingPartitionsEnds(t *testing.T) {
 		}
 	}
 	s.serves()
+}
+
+// unanswered is a cluster that does what it is asked, and whose answer is lost.
+type unanswered struct {
+	*clusters.Embedded
+}
+
+func (u unanswered) AddPartitions(ctx context.Context, topic string, to int32) error {
+	return errors.Join(errTest, u.Embedded.AddPartitions(ctx, topic, to))
+}
+
+func TestPartitionsThatAreThereWereAddedWhateverWasAnswered(t *testing.T) {
+	s := setStage(t, false)
+	injection, err := addPartitions().aim(s.ctx, &Environment{Cluster: unanswered{s.cluster.(*clusters.Embedded)},
+		Topics: []string{s.topic}}, Settings{"to": "10"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := injection.Inject(s.ctx); !errors.Is(err, errTest) {
+		t.Errorf("injecting gives %v", err)
+	}
+	if err := injection.Heal(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if e := injection.Evidence(); !e.Bit || e.Text != fmt.Sprintf("%d partitions were added", 10-testPartitions) {
+		t.Errorf("the evidence is %+v", e)
+	}
 }
 
 func TestAnAimAtAKeyActsOnItsRequestsAlone(t *testing.T) {
