@@ -133,14 +133,16 @@ import (
 
 var mutantOn, _ = strconv.Atoi(os.Getenv("ACKPROOF_MUTANT"))
 
-var mutantsReached *os.File
+// Variables, so that what the package's own variables come by is seen as well.
+var mutantsReached = mutantsFile()
 
 var mutantsSeen [%d]atomic.Bool
 
-func init() {
+func mutantsFile() (file *os.File) {
 	if path := os.Getenv("ACKPROOF_MUTANTS_REACHED"); path != "" {
-		mutantsReached, _ = os.Create(path)
+		file, _ = os.Create(path)
 	}
+	return file
 }
 
 func mutantIs(id int) bool {
