@@ -6,7 +6,10 @@ package checker
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/ackproof/ackproof/histories"
@@ -200,13 +203,21 @@ func (s *state) assumeAboutFaults() []Assumption {
 			held(AssumeAcknowledgedAfter, "no fault was injected"), held(AssumeFaultsBit, "no fault was asked for"),
 		}
 	}
-	first, last := s.faults[0].Start, s.faults[0].End
+	first, last := int64(math.MaxInt64), never
 	for _, f := range s.faults {
-		first, last = min(first, f.Start), max(last, f.End)
+		first, last = min(first, f.Start), max(last, f.ended())
 	}
 	s.countDuringFaults()
 	before, after := s.acknowledgedAround(first, last)
 	return []Assumption{s.assumeAttempted(), s.assumeBefore(before), s.assumeAfter(after), s.assumeBit()}
+}
+
+// ended is when the fault was over. One that never was lasts for ever.
+func (f *Fault) ended() int64 {
+	if f.End == never {
+		return math.MaxInt64
+	}
+	return f.End
 }
 
 func (s *state) assumeAttempted() Assumption {
@@ -238,12 +249,11 @@ func (s *state) assumeBit() Assumption {
 		bit[f.Name] = bit[f.Name] || f.Bit
 	}
 	var never []string
-	for name, once := range bit {
-		if !once {
+	for _, name := range slices.Sorted(maps.Keys(bit)) {
+		if !bit[name] {
 			never = append(never, name)
 		}
 	}
-	slices.Sort(never)
 	if len(never) > 0 {
 		return failed(AssumeFaultsBit, onFaults, "%s was asked for and never took effect", strings.Join(never, ", "))
 	}
@@ -259,10 +269,7 @@ func (s *state) countDuringFaults() {
 	slices.Sort(invoked)
 	for _, f := range s.faults {
 		low, _ := slices.BinarySearch(invoked, f.Start)
-		high := len(invoked)
-		if f.End != never {
-			high, _ = slices.BinarySearch(invoked, f.End+1)
-		}
+		high := sort.Search(len(invoked), func(i int) bool { return invoked[i] > f.ended() })
 		f.Attempted = int64(max(high-low, 0))
 	}
 }
@@ -276,7 +283,7 @@ func (s *state) acknowledgedAround(first, last int64) (before, after int64) {
 		if at := d.reportedAt(); at != never && at <= first {
 			before++
 		}
-		if d.invoked >= last && last != never {
+		if d.invoked >= last {
 			after++
 		}
 	}
@@ -294,12 +301,11 @@ func (s *state) assumeLastWrite() Assumption {
 		return Assumption{Name: AssumeLastWrite, Verdict: AssumptionNotApplicable, Detail: "no fresh client wrote at the end"}
 	}
 	var silent []string
-	for log, f := range fresh {
-		if !f.acknowledged {
+	for _, log := range slices.Sorted(maps.Keys(fresh)) {
+		if !fresh[log].acknowledged {
 			silent = append(silent, s.logName(log))
 		}
 	}
-	slices.Sort(silent)
 	if len(silent) > 0 {
 		return failed(AssumeLastWrite, []Anomaly{NotRecovered}, "the last write to %s was not acknowledged", few(silent))
 	}
@@ -366,7 +372,7 @@ func (s *state) neverRead() (first []string, count int) {
 	for _, t := range s.header.Topics {
 		missing := int(t.Partitions) - mentioned[t.Name]
 		count += max(missing, 0)
-		for p := int32(0); missing > 0 && p < t.Partitions && len(first) < mostNamed; p++ {
+		for p := int32(0); p < t.Partitions && len(first) < mostNamed; p++ {
 			if _, known := s.logByName[histories.Partition{Topic: t.Name, Partition: p}]; !known {
 				first = append(first, fmt.Sprintf("%s/%d (never read)", t.Name, p))
 			}
@@ -384,7 +390,9 @@ func (l *partitionLog) whyIncomplete() string {
 		return f.Error
 	case f.Position != f.HighWatermark:
 		return fmt.Sprintf("read up to %d of %d", f.Position, f.HighWatermark)
-	case f.SecondHighWatermark != f.HighWatermark || f.SecondLogEnd != f.LogEnd:
+	case f.SecondHighWatermark != f.HighWatermark:
+		return fmt.Sprintf("the high watermark moved from %d to %d", f.HighWatermark, f.SecondHighWatermark)
+	case f.SecondLogEnd != f.LogEnd:
 		return fmt.Sprintf("the end moved from %d to %d", f.LogEnd, f.SecondLogEnd)
 	}
 	return fmt.Sprintf("high watermark %d, log end %d", f.HighWatermark, f.LogEnd)

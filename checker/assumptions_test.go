@@ -4,9 +4,11 @@
 package checker_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ackproof/ackproof/checker"
@@ -60,6 +62,10 @@ func TestAFailedAssumptionMakesUnknownWhatRestsOnIt(t *testing.T) {
 		}},
 		{"a completion without an invocation is malformed", checker.AssumeWellFormed, func(h *histories.Memory) {
 			h.Body = append(h.Body, &histories.SendReturn{OperationID: histories.OperationID{Process: "nobody"}})
+		}},
+		{"a record of the final read at an impossible offset is malformed", checker.AssumeWellFormed, func(h *histories.Memory) {
+			records := &lines[*histories.FinalRecords](h)[0].Records
+			records.Records = append([]histories.Record{{Offset: -1}}, records.Records...)
 		}},
 		{"a record of this run below the log's end before the run was there at the start", checker.AssumeEmptyAtStart,
 			func(h *histories.Memory) { h.Head.Topics[0].Start = []int64{1000, 1000, 1000} }},
@@ -287,18 +293,160 @@ func TestPartitionsThatWereNeverReadAreCountedAndAFewAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		rule       string
 		partitions int32
+		also       []histories.Partition // was read
 		want       string
 	}{
-		{"one", 3, "not read to the end: t/2 (never read)"},
-		{"four", 6, "not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 1 more"},
-		{"two billion", math.MaxInt32, "not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 2147483642 more"},
+		{"one", 3, nil, "not read to the end: t/2 (never read)"},
+		{"four", 6, nil, "not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 1 more"},
+		{"two billion", math.MaxInt32, nil,
+			"not read to the end: t/2 (never read), t/3 (never read), t/4 (never read), 2147483642 more"},
+		{"one that the header does not know stands for none", 3, []histories.Partition{{Topic: "t", Partition: 3}},
+			"not read to the end: t/2 (never read)"},
+		{"nor does one of another topic", 3, []histories.Partition{{Topic: "u", Partition: 2}, {Topic: "u", Partition: 9}},
+			"not read to the end: t/2 (never read)"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			h := inTurn(3, false) // of the partitions 0 and 1
 			h.Head.Topics = []histories.Topic{{Name: "t", Partitions: c.partitions, Properties: map[string]string{}}}
+			for _, p := range c.also {
+				h.Body = slices.Insert[[]histories.Line, histories.Line](h.Body, len(h.Body)-1,
+					&histories.FinalRead{Partition: p, Isolation: histories.ReadUncommitted})
+			}
 			a := assumption(t, check(t, h), checker.AssumeFinalRead)
 			if a.Verdict != checker.AssumptionFailed || a.Detail != c.want {
 				t.Errorf("%s: %s; want %s", a.Verdict, a.Detail, c.want)
+			}
+		})
+	}
+}
+
+func TestWhyAPartitionWasNotReadToItsEnd(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		change func(f *histories.FinalRead) // of three records
+		want   string                       // empty: it was
+	}{
+		{"it was", func(*histories.FinalRead) {}, ""},
+		{"the log's end stays above the high watermark", func(f *histories.FinalRead) { f.LogEnd, f.SecondLogEnd = 5, 5 }, ""},
+		{"an error", func(f *histories.FinalRead) { f.Error = "the leader went away" }, "the leader went away"},
+		{"the read stopped early", func(f *histories.FinalRead) { f.Position = 2 }, "read up to 2 of 3"},
+		{"the second look found another high watermark", func(f *histories.FinalRead) { f.SecondHighWatermark = 4 },
+			"the high watermark moved from 3 to 4"},
+		{"the second look found another end", func(f *histories.FinalRead) { f.SecondLogEnd = 4 }, "the end moved from 3 to 4"},
+		{"the log ends below its high watermark", func(f *histories.FinalRead) { f.LogEnd, f.SecondLogEnd = 2, 2 },
+			"high watermark 3, log end 2"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			h := inTurn(3, false)
+			c.change(lines[*histories.FinalRead](h)[1])
+			verdict, detail := checker.AssumptionFailed, "not read to the end: t/1 ("+c.want+")"
+			if c.want == "" {
+				verdict, detail = checker.AssumptionHeld, "2 partitions were read from their start to an end that stayed the same"
+			}
+			if a := assumption(t, check(t, h), checker.AssumeFinalRead); a.Verdict != verdict || a.Detail != detail {
+				t.Errorf("%s: %s; want %s: %s", a.Verdict, a.Detail, verdict, detail)
+			}
+		})
+	}
+}
+
+// TestFaultsAreHeldAgainstWhatWasSentAroundThem: q sends at 1 ms, p at 3, 5 and 7 ms, and each is
+// acknowledged a millisecond later. The line of q is the last one.
+func TestFaultsAreHeldAgainstWhatWasSentAroundThem(t *testing.T) {
+	const never = -1
+	for _, c := range []struct {
+		rule          string
+		faults        [][2]int64 // start and end in milliseconds
+		attempted     []int64
+		before, after int // acknowledged
+	}{
+		{"what is sent at a bound is sent during the fault", [][2]int64{{3, 5}}, []int64{2}, 1, 2},
+		{"what is acknowledged as it begins is acknowledged before it", [][2]int64{{4, 6}}, []int64{1}, 2, 1},
+		{"of two the one that began first and the one that ended last count", [][2]int64{{5, 6}, {2, 7}}, []int64{1, 3}, 1, 1},
+		{"whichever is told first", [][2]int64{{2, 7}, {5, 6}}, []int64{3, 1}, 1, 1},
+		{"one that never ended goes on", [][2]int64{{5, never}}, []int64{2}, 2, 0},
+		{"behind one that never ended nothing is sent, though another one ended", [][2]int64{{2, 4}, {3, never}}, []int64{1, 3}, 1, 0},
+		{"whichever of these is told first", [][2]int64{{3, never}, {2, 4}}, []int64{3, 1}, 1, 0},
+		{"before the first one nothing may have been sent", [][2]int64{{0, 1}}, []int64{1}, 0, 4},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			v := told(t, func(t *tale) {
+				t.wait(2)
+				for range 3 {
+					t.done("p", "k", 0)
+				}
+				s := t.send("q", "k")
+				s.Time = millisecond
+				t.acknowledge(s, 1, t.write(1, s))
+				t.Body[len(t.Body)-1].(*histories.SendReturn).Time = 2 * millisecond
+				for i, f := range c.faults {
+					id := fmt.Sprintf("isolate#%d", i)
+					t.say(&histories.FaultStart{ID: id, Name: "isolate", Time: f[0] * millisecond})
+					if f[1] != never {
+						t.say(&histories.FaultEnd{ID: id, Time: f[1] * millisecond, Bit: true})
+					}
+				}
+			})
+			for i, f := range v.Faults {
+				if f.Attempted != c.attempted[i] {
+					t.Errorf("%d were sent during %s, want %d", f.Attempted, f.ID, c.attempted[i])
+				}
+			}
+			for name, want := range map[string]string{
+				checker.AssumeAcknowledgedBefore: fmt.Sprintf("%d events were acknowledged before the first fault began", c.before),
+				checker.AssumeAcknowledgedAfter:  fmt.Sprintf("%d events that were sent after the last fault were acknowledged", c.after),
+			} {
+				a := assumption(t, v, name)
+				if held := a.Verdict == checker.AssumptionHeld; held == strings.HasPrefix(want, "0 ") || (held && a.Detail != want) {
+					t.Errorf("%s is %s: %s; want: %s", name, a.Verdict, a.Detail, want)
+				}
+			}
+		})
+	}
+}
+
+func TestPartitionsThatHeldRecordsBeforeTheRunAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		start []int64
+		want  string
+	}{
+		{nil, "no partition held a record before the run"},
+		{[]int64{0, 0}, "no partition held a record before the run"},
+		{[]int64{0, 3}, "1 partitions held records before the run; those are foreign and ignored"},
+	} {
+		v := told(t, func(t *tale) { t.Head.Topics[0].Start = c.start })
+		if a := assumption(t, v, checker.AssumeEmptyAtStart); a.Verdict != checker.AssumptionHeld || a.Detail != c.want {
+			t.Errorf("it is %s: %s; want %s", a.Verdict, a.Detail, c.want)
+		}
+	}
+}
+
+// TestWhereAFreshClientIsMissed: one of our own runs that came to its final read has asked
+// whether the cluster serves again.
+func TestWhereAFreshClientIsMissed(t *testing.T) {
+	imported := &histories.Source{Format: "other"}
+	for _, c := range []struct {
+		rule    string
+		source  *histories.Source
+		read    bool
+		verdict string
+	}{
+		{"in a run that came to its final read", nil, true, checker.AssumptionFailed},
+		{"not in one that ended before", nil, false, checker.AssumptionNotApplicable},
+		{"not in an imported history", imported, true, checker.AssumptionNotApplicable},
+		{"nor in one without a final read", imported, false, checker.AssumptionNotApplicable},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			story := newTale(1)
+			story.Head.Source = c.source
+			story.done("p", "k", 0)
+			if c.read {
+				story.end()
+			} else {
+				story.say(&histories.End{Reason: histories.EndFinished})
+			}
+			if a := assumption(t, check(t, &story.Memory), checker.AssumeLastWrite); a.Verdict != c.verdict {
+				t.Errorf("it is %s (%s), want %s", a.Verdict, a.Detail, c.verdict)
 			}
 		})
 	}

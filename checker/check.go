@@ -62,8 +62,8 @@ func Check(ctx context.Context, h histories.History, options Options) (*Verdict,
 	v := f.verdict()
 	if !options.WithoutSecondJudge {
 		s.secondJudge(ctx, v)
-		v.conclude()
 	}
+	v.conclude()
 	if err := s.gatherEvidence(ctx, h, v); err != nil {
 		return nil, fmt.Errorf("gathering the evidence: %w", err)
 	}

@@ -213,7 +213,6 @@ func (s *state) takeAttempt(l *histories.Attempt) {
 	for index := range x.within(l.Sends) {
 		d := &s.sends[index]
 		saturate(&d.acknowledgedAttempts, facts.Acknowledged)
-		saturate(&d.refusedAttempts, facts.Refused)
 		saturate(&d.unknownAttempts, facts.Unknown)
 	}
 }

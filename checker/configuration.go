@@ -87,7 +87,7 @@ func (p properties) refusedByKafka() bool {
 
 // spread multiplies the possibilities by the values that a property may have.
 func spread(all []properties, values []string, set func(*properties, string)) []properties {
-	result := make([]properties, 0, len(all)*len(values))
+	var result []properties
 	for _, p := range all {
 		for _, v := range values {
 			q := p
@@ -100,7 +100,7 @@ func spread(all []properties, values []string, set func(*properties, string)) []
 
 func (c *Configuration) acks() []string {
 	values := c.producerValue(histories.PropertyAcks, "0", "1", "all")
-	if len(values) == 1 && values[0] == "-1" {
+	if values[0] == "-1" {
 		return []string{"all"}
 	}
 	return values

@@ -67,7 +67,10 @@ func TestExpect(t *testing.T) {
 			[]checker.Expectation{{Measure: "errors{p}", Most: bound(0)}}, checker.AsExpected, ""},
 		{"a broken promise is not expected", broken(checker.Duplicate), nil, nil, checker.Otherwise, "the promise against duplicate is broken"},
 		{"a broken promise that is expected", broken(checker.Duplicate), []checker.Anomaly{checker.Duplicate}, nil, checker.AsExpected,
-			"2 × duplicate, by a hole that is known"},
+			"everything is as expected: 2 × duplicate, by a hole that is known"},
+		{"of what is expected to be broken only what is broken is said", broken(checker.Duplicate),
+			[]checker.Anomaly{checker.LostWrite, checker.Duplicate}, nil, checker.AsExpected,
+			"everything is as expected: 2 × duplicate, by a hole that is known"},
 		{"another broken promise than the expected one", broken(checker.LostWrite), []checker.Anomaly{checker.Duplicate}, nil,
 			checker.Otherwise, "lost-write"},
 		{"an expected violation that did not come is for an expectation to notice", nil, []checker.Anomaly{checker.Duplicate}, nil,
@@ -87,6 +90,9 @@ func TestExpect(t *testing.T) {
 			x := checker.Expect(verdictOf(c.promises), measures, c.expected, c.violates)
 			if x.Verdict != c.want || !strings.Contains(x.Summary, c.said) {
 				t.Errorf("the verdict is %s (%s), want %s (%s)", x.Verdict, x.Summary, c.want, c.said)
+			}
+			if c.want == checker.AsExpected && c.said != "" && x.Summary != c.said {
+				t.Errorf("it says %q, want %q", x.Summary, c.said)
 			}
 			if len(x.Each) != len(c.expected) || !slices.Equal(x.Violates, c.violates) {
 				t.Errorf("%d results of %d expectations, violates %v", len(x.Each), len(c.expected), x.Violates)

@@ -187,8 +187,7 @@ func (g *gauge) lookConsumer(l *histories.Consumer) {
 }
 
 func (g *gauge) lookSend(l *histories.Send) {
-	process, x := g.of(l.Process)
-	x.produces = true
+	process, _ := g.of(l.Process)
 	g.journeys = append(g.journeys, journey{})
 	g.each(process, func(x *gauged) { x.pace.invoke(l.Time) })
 }

@@ -223,17 +223,17 @@ func (s *stream) holding(number int64) *sequenced {
 	return &s.written[i]
 }
 
-// mayHold says whether an attempt that was sent before a time may have written a sequence
-// number, though nobody knows.
-func (s *stream) mayHold(number, before int64) bool {
-	return slices.ContainsFunc(s.open, func(b sequenced) bool { return b.first <= number && number < b.behind && b.sent < before })
+// mayHold says whether an attempt that was sent at a time or before it may have written a
+// sequence number, though nobody knows.
+func (s *stream) mayHold(number, until int64) bool {
+	return slices.ContainsFunc(s.open, func(b sequenced) bool { return b.first <= number && number < b.behind && b.sent <= until })
 }
 
-// written says whether a sequence number was written by an attempt that was sent before a
-// time, or may have been.
+// writtenBefore says whether a sequence number was written by an attempt that was sent before
+// a time, or may have been: of two at the same time nobody knows which was the first.
 func (s *stream) writtenBefore(number, time int64) bool {
 	b := s.holding(number)
-	return (b != nil && b.sent < time) || s.mayHold(number, time)
+	return (b != nil && b.sent <= time) || s.mayHold(number, time)
 }
 
 // sumStreams counts the gaps, once all is known of every batch: the lines of attempts stand
@@ -264,5 +264,5 @@ func (s *stream) skips(i int) bool {
 	if before == nil {
 		return !s.mayHold(b.first-1, 1<<63-1)
 	}
-	return before.offset >= 0 && b.offset >= 0 && before.offset > b.offset
+	return b.offset >= 0 && before.offset > b.offset
 }

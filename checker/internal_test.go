@@ -8,7 +8,9 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"unsafe"
 
+	"github.com/ackproof/ackproof/histories"
 	"pgregory.net/rapid"
 )
 
@@ -77,7 +79,8 @@ func TestOffsetsAgreeWithAMap(t *testing.T) {
 		if len(visited) != len(known) || !slices.IsSorted(visited) {
 			t.Fatalf("visited %v of %v", visited, known)
 		}
-		if _, ok := table.get(5 * pageSize); ok {
+		pages := len(table.pages)
+		if _, ok := table.get(5 * pageSize); ok || len(table.pages) != pages {
 			t.Fatal("an offset that was never given is there")
 		}
 	})
@@ -113,6 +116,87 @@ func TestSplitCounterLosesNothing(t *testing.T) {
 	})
 }
 
+func TestACounterIsCanonical(t *testing.T) {
+	for _, c := range []struct {
+		rule, event, prefix string
+		counter             int
+		is                  bool
+	}{
+		{"the number at the end", "a/17", "a/", 17, true},
+		{"every digit is one", "9876543210a0123456789", "", 0, false},
+		{"the lowest and the highest digit", "a/900", "a/", 900, true},
+		{"what stands before the digits is no digit", "a/:9", "a/:", 9, true},
+		{"what stands behind the digits is no digit", "a/9:", "", 0, false},
+		{"zero", "a/0", "a/", 0, true},
+		{"two zeros", "a/00", "", 0, false},
+		{"a zero in front", "a/07", "", 0, false},
+		{"nine digits", "a/999999999", "a/", 999999999, true},
+		{"ten digits", "a/1234567890", "", 0, false},
+		{"digits alone", "5", "", 5, true},
+		{"none", "a/", "", 0, false},
+		{"nothing", "", "", 0, false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			if prefix, counter, is := splitCounter(c.event); is != c.is || (is && (prefix != c.prefix || counter != c.counter)) {
+				t.Errorf("%q became %q and %d (%v)", c.event, prefix, counter, is)
+			}
+		})
+	}
+}
+
+// TestAStrangeIdentityClaimsNoMemory: counters that are nearly dense are kept densely, and one
+// that runs far ahead is not.
+func TestAStrangeIdentityClaimsNoMemory(t *testing.T) {
+	for _, c := range []struct {
+		event  string
+		sparse bool
+	}{{"a/0", false}, {"a/1", false}, {"a/65536", false}, {"a/65537", true}, {"a/999999999", true}} {
+		table := newIdentities()
+		table.of(c.event)
+		if got := len(table.sparse) == 1; got != c.sparse {
+			t.Errorf("%s is sparse: %v, want %v", c.event, got, c.sparse)
+		}
+	}
+}
+
+// TestANameDoesNotKeepItsLine: a name is a part of the line that it was read in, of which
+// there are millions.
+func TestANameDoesNotKeepItsLine(t *testing.T) {
+	line := strings.Repeat("a long line ", 10)
+	table := newNames()
+	if table.of(line[:6]); unsafe.StringData(table.list[0]) == unsafe.StringData(line) {
+		t.Error("the name lies in the line")
+	}
+}
+
+func TestRangesOfSendsAreBelievedAsFarAsABatchReaches(t *testing.T) {
+	for _, c := range []struct {
+		rule  string
+		sends []int64
+		given histories.Range
+		want  []uint32
+	}{
+		{"those in the range", []int64{0, 1, 2, 3}, histories.Range{First: 1, Last: 2}, []uint32{1, 2}},
+		{"below zero there are none", []int64{0, 1, 2, 3}, histories.Range{First: -9, Last: 1}, []uint32{0, 1}},
+		{"behind one that is missing", []int64{4, 6}, histories.Range{First: 4, Last: 6}, []uint32{0, 1}},
+		{"as far as a batch reaches behind one that is missing", []int64{20, 21 + denseSlack},
+			histories.Range{First: 20, Last: 21 + denseSlack}, []uint32{0, 1}},
+		{"not farther", []int64{20, 22 + denseSlack}, histories.Range{First: 20, Last: 22 + denseSlack}, []uint32{0}},
+		{"a range without an end", []int64{0, 1, 2}, histories.Range{Last: 1<<63 - 1}, []uint32{0, 1, 2}},
+		{"one that is there behind which many may come", []int64{0, 1, 3}, histories.Range{Last: 2 + denseSlack}, []uint32{0, 1, 2}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			x := &session{}
+			for i, number := range c.sends {
+				x.remember(number, uint32(i))
+			}
+			if got := slices.Collect(x.within([]histories.Range{c.given})); !slices.Equal(got, c.want) {
+				t.Errorf("the sends %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestFewListsTheFirstFewOnOneLine(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -123,6 +207,7 @@ func TestFewListsTheFirstFewOnOneLine(t *testing.T) {
 		{"as many as are shown", []string{"a", "b", "c"}, "a, b, c"},
 		{"more", []string{"a", "b", "c", "d", "e"}, "a, b, c, 2 more"},
 		{"lines become one", []string{"a\nb\n\tc"}, "a b c"},
+		{"what is just not too long is not cut", []string{strings.Repeat("é", 240)}, strings.Repeat("é", 240)},
 		{"what is long is cut", []string{strings.Repeat("é", 300)}, strings.Repeat("é", 240) + "…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -148,7 +148,7 @@ func (s *state) absence(d *send) (absence, string) {
 		return lost, ""
 	case log.frozen():
 		return notShown, ""
-	case d.offset < 0 && log.complete() && log.start() <= s.startOf(log.name):
+	case log.complete() && log.start() <= s.startOf(log.name): // and so without an offset
 		return lost, ""
 	case log.complete():
 		return cannotTell, "acknowledged without an offset, and the start of the log was removed"
@@ -160,32 +160,30 @@ func (s *state) absence(d *send) (absence, string) {
 // must have been read whole.
 func (s *state) absenceAnywhere(d *send) (absence, string) {
 	topic := s.topics.list[d.topic]
-	partitions, highest := 0, s.highestAsked(d.topic)
+	partitions, there := int32(0), max(s.partitionsOf(topic), s.partitionsAsked(d.topic))
 	for _, log := range s.logs {
 		if log.name.Topic != topic {
 			continue
 		}
-		partitions, highest = partitions+1, max(highest, log.name.Partition)
+		partitions, there = partitions+1, max(there, log.name.Partition+1)
 		if !log.complete() || log.start() > s.startOf(log.name) {
 			return cannotTell, "acknowledged without a partition, and not every partition was read whole"
 		}
 	}
 	// Partitions count from 0: one that anything names says that those below it are there.
-	if partitions == 0 || partitions < max(s.partitionsOf(topic), int(highest)+1) {
+	if partitions == 0 || partitions < there {
 		return cannotTell, "acknowledged without a partition, and not every partition was read"
 	}
 	return lost, ""
 }
 
-// highestAsked is the highest partition of a topic that any send was to go to, or Unknown.
-func (s *state) highestAsked(topic uint32) int32 {
+// partitionsAsked is how many partitions a topic must have for what any send asked for.
+func (s *state) partitionsAsked(topic uint32) int32 {
 	if s.asked == nil {
 		s.asked = make(map[uint32]int32)
 		for i := range s.sends {
 			d := &s.sends[i]
-			if highest, known := s.asked[d.topic]; !known || d.asked > highest {
-				s.asked[d.topic] = d.asked
-			}
+			s.asked[d.topic] = max(s.asked[d.topic], d.asked+1)
 		}
 	}
 	return s.asked[topic]
@@ -201,10 +199,10 @@ func (s *state) startOf(p histories.Partition) int64 {
 	return 0
 }
 
-func (s *state) partitionsOf(topic string) int {
+func (s *state) partitionsOf(topic string) int32 {
 	for _, t := range s.header.Topics {
 		if t.Name == topic {
-			return int(t.Partitions)
+			return t.Partitions
 		}
 	}
 	return 0
@@ -231,6 +229,9 @@ func (f *findings) notShown(e uint32, d *send) {
 func (f *findings) lost(e uint32, d *send) {
 	s := f.state
 	where := "the final read of that partition did not find it anywhere"
+	if d.log < 0 {
+		where = "the final read of every partition did not find it"
+	}
 	if d.log >= 0 && d.offset >= 0 {
 		where += ": " + s.instead(s.logs[d.log], d.offset)
 	}

@@ -54,13 +54,11 @@ func (f *findings) judgeDivergence() {
 }
 
 // restsOnAcknowledgement: the last instance that was found rests on an acknowledgement's
-// being final, so that it is promised only where that is.
+// being final, so that it is promised only where that is; and where that is promised, the
+// table promises it as well.
 func (f *findings) restsOnAcknowledgement(name, final Anomaly) {
 	last := &f.instances[name][len(f.instances[name])-1]
-	promise := f.promisedFor(final, last.numbers)
-	if last.promised == nil || promise == nil || !*promise {
-		last.promised = promise
-	}
+	last.promised = f.promisedFor(final, last.numbers)
 }
 
 func (f *findings) judgeFinalAgainstSeen(index int32, log *partitionLog, reported map[logOffset]bool) {
@@ -167,7 +165,7 @@ func (f *findings) judgeFuture() {
 		if !ev.seen || ev.first == 0 {
 			continue
 		}
-		if ev.seenTime != never && f.judgeEarly(uint32(e), earlyRead{ev.seenClock, ev.seenLog, ev.seenOffset, ev.seenTime}) {
+		if f.judgeEarly(uint32(e), earlyRead{ev.seenClock, ev.seenLog, ev.seenOffset, ev.seenTime}) {
 			continue
 		}
 		for _, r := range s.early[uint32(e)] {

@@ -77,7 +77,7 @@ func (s *state) freshByLog() map[int32]freshSends {
 		if !known {
 			fresh = freshSends{first: d.invoked, last: d.invoked, event: d.event}
 		}
-		fresh.acknowledged = fresh.acknowledged || d.outcome == ok || s.confirmed(d)
+		fresh.acknowledged = fresh.acknowledged || s.confirmed(d)
 		fresh.first = min(fresh.first, d.invoked)
 		fresh.last = max(fresh.last, d.invoked, d.returned)
 		result[log] = fresh

@@ -6,6 +6,7 @@ package checker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,7 +42,7 @@ func (f *findings) judgeReplicasOf(index int32, log *partitionLog) {
 
 // judgeReplicasAt compares what the replicas hold at one offset.
 func (f *findings) judgeReplicasAt(index int32, log *partitionLog, common compared, offset int64) {
-	var held, lacking int
+	var held, lacking bool
 	var first uint32
 	same := true
 	for _, r := range log.replicas {
@@ -51,16 +52,15 @@ func (f *findings) judgeReplicasAt(index int32, log *partitionLog, common compar
 		content, holds := r.contents.get(offset)
 		switch {
 		case !holds:
-			lacking++
-		case held == 0:
-			first, held = content, 1
+			lacking = true
+		case !held:
+			first, held = content, true
 		default:
-			held++
 			same = same && content == first
 		}
 	}
 	switch {
-	case held == 0 || (same && lacking == 0):
+	case !held || (same && !lacking):
 	case same && f.state.compacts(log.name.Topic) == yes:
 	case same && f.state.compacts(log.name.Topic) == perhaps:
 		f.cannotTell(ReplicaDivergence, "a replica lacks what another one holds, and whether the topic is compacted is not known "+
@@ -105,11 +105,10 @@ const (
 // each replica does for itself.
 func (s *state) compacts(topic string) answer {
 	properties := overlay(s.topicProperties(topic), s.options.Topic)
-	policy, known := properties[histories.PropertyCleanupPolicy]
 	switch {
-	case strings.Contains(policy, "compact"):
+	case strings.Contains(properties[histories.PropertyCleanupPolicy], "compact"):
 		return yes
-	case known || properties != nil || s.header.Producer != nil:
+	case properties != nil || s.header.Producer != nil:
 		return no // delete is Kafka's default
 	}
 	return perhaps
@@ -149,13 +148,13 @@ func (s *state) replicasRead(log *partitionLog) (count int, problem string) {
 		}
 	}
 	common := s.inCommon(log)
-	for replica, read := range whole {
+	for _, replica := range slices.Sorted(maps.Keys(whole)) {
+		read := whole[replica]
 		count += boolToInt(read)
 		if read && common.behind[replica] {
 			problems = append(problems, fmt.Sprintf("replica %d: the cluster is not whole, and its high watermark is not known", replica))
 		}
 	}
-	slices.Sort(problems)
 	switch {
 	case len(problems) > 0:
 		return count, strings.Join(problems, "; ")

@@ -74,10 +74,10 @@ func (l *partitionLog) frozen() bool {
 // end is where the log ends, as far as both looks say.
 func (l *partitionLog) end() int64 { return max(l.final.LogEnd, l.final.SecondLogEnd) }
 
-// passed: the final read went past the offset, so that what it did not return
+// passed, of a log with a final read: it went past the offset, so that what it did not return
 // there is not there.
 func (l *partitionLog) passed(offset int64) bool {
-	return l.final != nil && offset >= 0 && offset < l.final.Position
+	return offset < l.final.Position
 }
 
 // settled: it is known what lies at the offset, or that nothing does: the final

@@ -168,7 +168,7 @@ func quotient(expression string) (above, below string, is bool) {
 
 var errNoMeasure = errors.New("there is no such measure (doc/VERDICT.md lists them)")
 
-// parseMeasure says which measure an expression is, and of which session or partition.
+// parseMeasure says of which kind a measure is, and of which session or partition.
 func parseMeasure(expression string) (m MeasureName, of string, err error) {
 	name, braced, isBraced := strings.Cut(expression, "{")
 	of, ends := strings.CutSuffix(braced, "}")
@@ -176,12 +176,12 @@ func parseMeasure(expression string) (m MeasureName, of string, err error) {
 		return m, "", errors.New("want NAME, or NAME{SESSION}")
 	}
 	name, code, isCoded := strings.Cut(name, ":")
-	if _, isAnomaly := descriptionOf(Anomaly(name)); isAnomaly {
-		m = MeasureName{Name: name}
-	} else if i := slices.IndexFunc(measureNames, func(m MeasureName) bool { return m.Name == name }); i >= 0 {
+	if _, isAnomaly := descriptionOf(Anomaly(name)); !isAnomaly { // else it is about the whole run
+		i := slices.IndexFunc(measureNames, func(m MeasureName) bool { return m.Name == name })
+		if i < 0 {
+			return m, "", errNoMeasure
+		}
 		m = measureNames[i]
-	} else {
-		return m, "", errNoMeasure
 	}
 	switch {
 	case isCoded && (!m.Coded || code == ""):

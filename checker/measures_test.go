@@ -268,10 +268,31 @@ func TestSendsAreMeasured(t *testing.T) {
 			t.done("q", "m", 1)
 		}, map[string]float64{"keys-in-two-partitions": 1, "in-partition{orders/0}": 2, "in-partition{orders/1}": 4,
 			"largest-partition-share": 4.0 / 6}},
+		{"what has no key lies in two partitions rightly, and what is absent lies in none", func(t *tale) {
+			t.done("p", "", 0)
+			t.done("p", "", 1)
+			t.acknowledge(t.send("p", "k"), 0, 2)
+		}, map[string]float64{"keys-in-two-partitions": 0}},
+		{"a record that nobody sent is nobody's copy", func(t *tale) {
+			s := &histories.Send{Event: "nobody/k/0"}
+			t.write(0, s, s)
+		}, map[string]float64{"phantom": 1, "copies": 0}},
 		{"one event in two partitions puts its key there", func(t *tale) {
 			t.write(1, t.done("p", "k", 0))
 		}, map[string]float64{"keys-in-two-partitions": 1}},
 	})
+}
+
+// TestAFreshProducerIsNoSessionOfTheMeasures: it only asks whether the cluster serves again.
+func TestAFreshProducerIsNoSessionOfTheMeasures(t *testing.T) {
+	story := newTale(1)
+	story.say(&histories.Producer{Name: "fresh", Fresh: true, AttemptsVisible: true})
+	story.done("fresh", "", 0)
+	story.end()
+	_, m := measured(t, &story.Memory)
+	if got, known := m.Value("invoked{fresh}"); known {
+		t.Errorf("invoked{fresh} is %v", got)
+	}
 }
 
 func TestPacesAreMeasured(t *testing.T) {
@@ -309,6 +330,13 @@ func TestPacesAreMeasured(t *testing.T) {
 			t.acknowledge(s, 0, t.write(0, s))
 		}, map[string]float64{"longest-time-without-an-invocation-ms": 20, "longest-time-without-an-invocation-ms{p}": 25,
 			"longest-time-without-an-invocation-ms{q}": 0}},
+		{"a second send of one number is no invocation", func(t *tale) {
+			t.done("p", "k", 0)
+			t.wait(100)
+			t.send("p", "k").Number = 0
+			t.wait(100)
+			t.done("p", "k", 0)
+		}, map[string]float64{"invoked{p}": 2, "longest-time-without-an-invocation-ms{p}": 203}},
 	})
 }
 
@@ -329,15 +357,21 @@ func TestPartitionsOfKeysAreMeasured(t *testing.T) {
 		}, map[string]float64{"murmur2-agreements": 0.5, "murmur2-agreements{p}": 1, "murmur2-agreements{q}": 1.0 / 3}},
 		{"where the application chose, the key had no say", func(t *tale) {
 			t.done("p", "21", 1).Partition = 1
+			t.done("p", "abc", 0).Partition = 0
 			t.done("p", "21", 0)
 		}, map[string]float64{"murmur2-agreements": 1}},
 		{"what is sent after partitions were added is not asked", func(t *tale) {
 			t.done("p", "21", 0)
-			t.say(&histories.FaultStart{ID: "add-partitions#1", Name: "add-partitions", Time: t.now + 1})
-			t.done("p", "21", 1)
+			t.say(&histories.FaultStart{ID: "add-partitions#1", Name: "add-partitions", Time: t.now + millisecond})
+			t.done("p", "21", 1) // as it begins
 			t.say(&histories.FaultEnd{ID: "add-partitions#1", Time: t.now, Bit: true, Effects: []string{histories.EffectPartitionsAdded}})
 			t.done("p", "abc", 0)
 		}, map[string]float64{"murmur2-agreements": 1, "keys-in-two-partitions": 1}},
+		{"of a topic whose partitions are not known nothing is asked", func(t *tale) {
+			t.done("p", "21", 0)
+			t.send("p", "21").Topic = "payments"
+			t.acknowledge(t.Body[len(t.Body)-1].(*histories.Send), 1, 0)
+		}, map[string]float64{"acknowledged": 2, "murmur2-agreements": 1}},
 	})
 }
 
@@ -365,19 +399,34 @@ func TestAttemptsAreMeasured(t *testing.T) {
 			t.batch(0, 0, a)
 			t.batch(1, 1, b)
 			t.batch(1, 1, b).Fault = "replay#1"
+			t.batch(0, 0, a).Fault = "replay#1"
 			t.batch(0, 9, a).Fault = "replay#1"
 			t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 0, a).Fault = "replay#1"
+			t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 0, a).Fault = "replay#1"
 			t.lost(0, a).Fault = "replay#1"
-		}, map[string]float64{"attempts": 2, "retried-sends": 0, "answers": 2, "unanswered-attempts": 0, "replayed-recognised": 1,
-			"replayed-refused": 1, "replayed-answers": 3, "replayed-answers:NONE": 2, "replayed-answers:OUT_OF_ORDER_SEQUENCE_NUMBER": 1,
+		}, map[string]float64{"attempts": 2, "retried-sends": 0, "answers": 2, "unanswered-attempts": 0, "replayed-recognised": 2,
+			"replayed-refused": 2, "replayed-answers": 5, "replayed-answers:NONE": 3, "replayed-answers:OUT_OF_ORDER_SEQUENCE_NUMBER": 2,
 			"recognised-retries": 0, "gap-refused": 0}},
+		{"a replay of what was never said to be written recognises nothing", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.lost(0, a)
+			t.batch(1, 1, b)
+			t.batch(0, 1, a).Fault = "replay#1"
+			t.batch(2, 1, a).Fault = "replay#1"
+		}, map[string]float64{"replayed-recognised": 0, "replayed-answers": 2}},
 		{"a retry that is answered with the first offset was recognised", func(t *tale) {
 			s := t.send("p", "k")
 			first := t.lost(0, s)
 			first.BrokerAnswer, first.BrokerOffset = "NONE", 4
 			t.batch(0, 4, s)
+			t.batch(0, 4, s)
 			t.batch(0, 4, s).Broker = 2
-		}, map[string]float64{"recognised-retries": 2, "recognised-retries{p}": 2, "recognised-elsewhere": 1, "recognised-elsewhere{p}": 1}},
+		}, map[string]float64{"recognised-retries": 3, "recognised-retries{p}": 3, "recognised-elsewhere": 1, "recognised-elsewhere{p}": 1}},
+		{"the first offset, the first sequence number and the first producer id are 0", func(t *tale) {
+			s := t.send("p", "k")
+			t.batch(0, 0, s).ProducerID = 0
+			t.batch(0, 0, s).ProducerID = 0
+		}, map[string]float64{"recognised-retries": 1}},
 		{"a retry that is answered with another offset was written again", func(t *tale) {
 			s := t.send("p", "k")
 			t.batch(0, 4, s)
@@ -401,6 +450,13 @@ func TestAttemptsAreMeasured(t *testing.T) {
 				a.ProducerID, a.Epoch = histories.Unknown, histories.Unknown
 			}
 		}, map[string]float64{"recognised-retries": 0, "retried-sends": 1, "sends-under-two-epochs": 0}},
+		{"nor where the producer id or the sequence number is not known", func(t *tale) {
+			s := t.send("p", "k")
+			for range 2 {
+				t.batch(histories.Unknown, 4, s)
+				t.batch(0, 4, s).ProducerID = histories.Unknown
+			}
+		}, map[string]float64{"recognised-retries": 0}},
 		{"sends under two epochs, or two producer ids", func(t *tale) {
 			a, b, c := t.send("p", "k"), t.send("p", "k"), t.send("q", "k")
 			t.lost(0, a, b)
@@ -408,6 +464,14 @@ func TestAttemptsAreMeasured(t *testing.T) {
 			t.lost(0, c)
 			t.batch(0, 2, c).ProducerID = 9
 		}, map[string]float64{"sends-under-two-epochs": 3, "sends-under-two-epochs{p}": 2, "sends-under-two-epochs{q}": 1}},
+		{"a send that stays under its epoch and in its partition, though others were before it", func(t *tale) {
+			t.batch(0, 0, t.send("p", "k"))
+			s := t.send("q", "k")
+			for range 2 {
+				a := t.batch(0, 0, s)
+				a.ProducerID, a.Partition = 8, 1
+			}
+		}, map[string]float64{"sends-under-two-epochs": 0, "sends-to-two-partitions": 0, "retried-sends": 1}},
 		{"a send that goes to two partitions", func(t *tale) {
 			s := t.send("p", "k")
 			t.lost(0, s)
@@ -469,6 +533,54 @@ func TestSequencesAreMeasured(t *testing.T) {
 			t.lost(0, a).Reached = false
 			t.batch(1, 0, b)
 		}, map[string]float64{"gap-accepted": 1}},
+		{"what was refused for another reason, or by a fault, is no refused gap", func(t *tale) {
+			a, c := t.send("p", "k"), t.send("p", "k")
+			t.batch(0, 0, a)
+			t.refused("NOT_LEADER_OR_FOLLOWER", 2, c)
+			t.unreached("OUT_OF_ORDER_SEQUENCE_NUMBER", 2, c)
+		}, map[string]float64{"gap-refused": 0}},
+		{"the first sequence number skips none", func(t *tale) {
+			t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 0, t.send("p", "k"))
+		}, map[string]float64{"gap-refused": 0}},
+		{"what was written before is no gap, though the answer to a retry came first", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			first := t.now + millisecond
+			t.wait(10)
+			t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 1, b)
+			t.batch(0, 0, a)              // the retry
+			t.batch(0, 0, a).Time = first // its answer was held back
+		}, map[string]float64{"gap-refused": 0, "recognised-retries": 1}},
+		{"of two at the same time nobody knows which was the first", func(t *tale) {
+			a, b, c := t.send("p", "k"), t.send("p", "k"), t.send("q", "k")
+			written := t.batch(0, 0, a)
+			t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 1, b).Time = written.Time
+			open, behind := t.lost(0, c), t.refused("OUT_OF_ORDER_SEQUENCE_NUMBER", 1, c)
+			open.Partition, behind.Partition, behind.Time = 1, 1, open.Time
+		}, map[string]float64{"gap-refused": 0}},
+		{"behind a batch that was refused there is a gap", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.refused("NOT_ENOUGH_REPLICAS", 0, a)
+			t.batch(1, 0, b)
+		}, map[string]float64{"gap-accepted": 1}},
+		{"behind a batch whose answer leaves open whether it was written there may be none", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.refused("REQUEST_TIMED_OUT", 0, a)
+			t.batch(1, 1, b)
+		}, map[string]float64{"gap-accepted": 0}},
+		{"what may have been written fills its own sequence numbers and no others", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.lost(0, a)
+			t.batch(2, 1, b)
+			t.lost(5, a).Partition = 1
+			t.batch(1, 1, b).Partition = 1
+		}, map[string]float64{"gap-accepted": 2}},
+		{"whether a batch lies behind the one before it is known by two offsets that differ", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.batch(0, 4, a)
+			t.batch(1, histories.Unknown, b)
+			t.batch(0, 4, a).Partition = 1
+			t.batch(1, 4, b).Partition = 1
+		}, map[string]float64{"gap-accepted": 0}},
 		{"a batch fills as many sequence numbers as it has records", func(t *tale) {
 			a, b, c := t.send("p", "k"), t.send("p", "k"), t.send("p", "k")
 			t.batch(0, 0, a, b)
@@ -496,6 +608,16 @@ func TestBatchesAreMeasured(t *testing.T) {
 		}, map[string]float64{"mean-batch-records": 4.0 / 3, "mean-batch-records{p}": 1.5, "mean-batch-bytes{p}": 75, "mean-batch-bytes": 75,
 			"bytes-per-record{p}": 50, "compression-ratio{p}": 3, "compression-ratio": 3, "compression-ratio{q}": 0,
 			"mean-request-latency-ms{p}": 3, "mean-request-latency-ms": 5}},
+		{"what is compressed from how much is asked of batches of which both is known", func(t *tale) {
+			both := t.batch(0, 0, t.send("p", "k"))
+			both.Bytes, both.Uncompressed = 100, 300
+			t.batch(1, 1, t.send("p", "k")).Uncompressed = 900
+			t.batch(2, 2, t.send("p", "k")).Bytes = 900
+		}, map[string]float64{"compression-ratio": 3}},
+		{"a range that ends before it begins holds nothing", func(t *tale) {
+			a := t.batch(0, 0, t.send("p", "k"))
+			a.Sends = append(a.Sends, histories.Range{First: 5, Last: 2}, histories.Range{First: -5, Last: -3})
+		}, map[string]float64{"mean-batch-records": 1}},
 		{"what is not answered has no latency", func(t *tale) {
 			t.lost(0, t.send("p", "k"))
 		}, map[string]float64{"mean-request-latency-ms": 0, "mean-batch-records": 1}},
@@ -507,6 +629,12 @@ func TestBatchesAreMeasured(t *testing.T) {
 			t.batch(1, 1, b)
 			t.batch(2, 2, c)
 		}, map[string]float64{"split-batches": 2, "split-batches{p}": 2, "split-batches{q}": 0}},
+		{"a batch that is too large and goes on in parts after another try was split", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.refused("MESSAGE_TOO_LARGE", 0, a, b)
+			t.lost(0, a, b)
+			t.batch(0, 0, a)
+		}, map[string]float64{"split-batches": 1}},
 		{"a batch that is too large and is sent again as it is was not split", func(t *tale) {
 			a, b := t.send("p", "k"), t.send("p", "k")
 			t.refused("MESSAGE_TOO_LARGE", 0, a, b)
@@ -544,6 +672,24 @@ func TestConsumersAreMeasured(t *testing.T) {
 			t.consumer("c2", "")
 			t.poll("c2", 0, 0, 1, 2)
 		}, map[string]float64{"redelivered": 0, "polled{c2}": 3}},
+		{"nor while other sessions continue each other", func(t *tale) {
+			write(t)
+			t.consumer("c1", "")
+			t.poll("c1", 0, 0, 1, 2)
+			t.consumer("c2", "c1")
+			t.poll("c3", 0, 0, 1, 2)
+		}, map[string]float64{"redelivered": 0}},
+		{"a session that continues one of which nothing is known", func(t *tale) {
+			write(t)
+			t.consumer("c2", "c1")
+			t.poll("c2", 0, 0)
+		}, map[string]float64{"redelivered": 0, "polled{c2}": 1}},
+		{"what a process polled is known, whether it said that it is a consumer or not", func(t *tale) {
+			t.say(&histories.Poll{OperationID: histories.OperationID{Process: "c0"}})
+			t.consumer("c1", "")
+			t.poll("c2", 0)
+			t.say(&histories.CommitReturn{OperationID: histories.OperationID{Process: "c3"}})
+		}, map[string]float64{"polled{c1}": 0, "polled{c2}": 0, "polled{c3}": 0, "commits{c3}": 1}},
 		{"the same offset of another partition is another record", func(t *tale) {
 			write(t)
 			t.done("p", "l", 1)

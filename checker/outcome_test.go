@@ -3,6 +3,7 @@
 package checker_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ackproof/ackproof/checker"
@@ -29,6 +30,14 @@ func TestOutcome(t *testing.T) {
 			AttemptsVisible: true, Attempts: attempts(0, 0, 1)}, histories.OutcomeInfo},
 		{"with acks=0 what never left the process failed", checker.SendFacts{Acks: "0", Returned: true, ClientError: "context.Canceled",
 			AttemptsVisible: true}, histories.OutcomeFail},
+		{"with acks=0 a success of which no attempt was seen is unknown", checker.SendFacts{Acks: "0", Returned: true,
+			AttemptsVisible: true}, histories.OutcomeInfo},
+		{"with acks=0 giving up waiting is unknown", checker.SendFacts{Acks: "0", Returned: true, Closed: true, AttemptsVisible: true},
+			histories.OutcomeInfo},
+		{"with acks=0 an error that is raised before sending is definite where attempts are invisible", checker.SendFacts{Acks: "0",
+			Returned: true, Client: histories.ClientFranzGo, ClientError: "kgo.ErrMaxBuffered"}, histories.OutcomeFail},
+		{"with acks=0 another error is unknown where attempts are invisible", checker.SendFacts{Acks: "0", Returned: true,
+			Client: histories.ClientFranzGo, ClientError: "kgo.ErrRecordTimeout"}, histories.OutcomeInfo},
 		{"an error of the library does not undo an acknowledged attempt", checker.SendFacts{Acks: "all", Returned: true,
 			ClientError: "context.Canceled", AttemptsVisible: true, Attempts: attempts(1, 0, 0)}, histories.OutcomeOK},
 		{"giving up waiting is unknown", checker.SendFacts{Acks: "all", Returned: true, Closed: true, AttemptsVisible: true}, histories.OutcomeInfo},
@@ -93,6 +102,8 @@ func TestAnAttemptsAnswerProvesWhatTheTableSays(t *testing.T) {
 			want: histories.OutcomeInfo},
 		{rule: "where the history is cut attempts may be missing, and a refusal proves nothing", acks: "all", cut: true,
 			attempt: histories.Attempt{Answer: "NOT_ENOUGH_REPLICAS"}, error: "NOT_ENOUGH_REPLICAS", want: histories.OutcomeInfo},
+		{rule: "with acks=0 what left the process is unknown, whatever it was answered", acks: "0",
+			attempt: histories.Attempt{Answer: "NOT_ENOUGH_REPLICAS"}, error: "NOT_ENOUGH_REPLICAS", want: histories.OutcomeInfo},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			v := check(t, oneSend(c.acks, c.attempt, histories.SendReturn{Error: c.error}, !c.cut))
@@ -105,6 +116,19 @@ func TestAnAttemptsAnswerProvesWhatTheTableSays(t *testing.T) {
 				t.Errorf("counts %+v, want %+v", v.Counts, want)
 			}
 		})
+	}
+}
+
+// TestHoweverManyAttemptsAreUnknownTheSendIs: they are counted in eight bits.
+func TestHoweverManyAttemptsAreUnknownTheSendIs(t *testing.T) {
+	for _, attempts := range []int{1, 255, 256, 257} {
+		h := oneSend("all", histories.Attempt{Lost: histories.LostSilence}, histories.SendReturn{Error: "NETWORK_EXCEPTION"}, true)
+		for range attempts - 1 {
+			h.Body = slices.Insert(h.Body, 2, h.Body[2])
+		}
+		if v := check(t, h); v.Counts.Unknown != 1 {
+			t.Errorf("%d attempts: counts %+v", attempts, v.Counts)
+		}
 	}
 }
 

@@ -209,8 +209,11 @@ func (p properties) keysScatter() bool {
 }
 
 func (p properties) partitionsOf() string {
-	if p.effects[histories.EffectPartitionsAdded] {
+	switch {
+	case p.effects[histories.EffectPartitionsAdded]:
 		return "partitions were added"
+	case p.effects[histories.EffectTopicRecreated]:
+		return "the topic was made anew"
 	}
 	return histories.PropertyPartitioner + "=" + p.partitioner
 }

@@ -4,6 +4,7 @@ package checker_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -179,6 +180,12 @@ func TestWhatIsNotKnownIsPromisedOnlyWhereEveryValueAgrees(t *testing.T) {
 			nil, []checker.Anomaly{checker.LostWrite, checker.LateGhost}},
 		{"retries=0 settles duplicates", map[string]string{"retries": "0"}, []checker.Anomaly{checker.LostWrite},
 			[]checker.Anomaly{checker.Duplicate}, []checker.Anomaly{checker.LateGhost}},
+		{"with five in flight a producer may be idempotent",
+			map[string]string{"acks": "all", "retries": "9", "max.in.flight.requests.per.connection": "5"},
+			[]checker.Anomaly{checker.Duplicate, checker.OrderViolation}, []checker.Anomaly{checker.LostWrite}, nil},
+		{"with six it cannot be, since Kafka refuses that",
+			map[string]string{"acks": "all", "retries": "9", "max.in.flight.requests.per.connection": "6"},
+			nil, []checker.Anomaly{checker.LostWrite}, []checker.Anomaly{checker.Duplicate, checker.OrderViolation}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			promises := promised(t, checker.Configuration{Producer: c.producer})
@@ -193,6 +200,41 @@ func TestWhatIsNotKnownIsPromisedOnlyWhereEveryValueAgrees(t *testing.T) {
 						t.Errorf("%s promised %v, want %v", name, p.Promised, want)
 					}
 				}
+			}
+		})
+	}
+}
+
+func TestReasonsSayWhatAPromiseRestsOn(t *testing.T) {
+	known := row{acks: "all", idempotence: "true", inFlight: "5", retries: "9"}.configuration()
+	for _, c := range []struct {
+		rule   string
+		change func(c *checker.Configuration)
+		of     checker.Anomaly
+		begins string
+	}{
+		{"every property is known", func(*checker.Configuration) {}, checker.LostWrite, "acks=all: confirmed only when"},
+		{"every possible value agrees", func(c *checker.Configuration) { c.Producer = map[string]string{"acks": "all"} },
+			checker.LostWrite, "whatever the configuration is: acks=all: confirmed only when"},
+		{"what is missing is named", func(c *checker.Configuration) { c.Producer = nil }, checker.LostWrite,
+			"depends on the configuration, which the history does not say ("},
+		{"keys spread where partitions were added", func(c *checker.Configuration) {
+			c.Effects = []string{histories.EffectPartitionsAdded}
+		}, checker.WrongPlace, "an event lies where it was sent to (keys may spread over partitions here: partitions were added)"},
+		{"keys spread where the topic was made anew", func(c *checker.Configuration) {
+			c.Effects = []string{histories.EffectTopicRecreated}
+		}, checker.WrongPlace, "an event lies where it was sent to (keys may spread over partitions here: the topic was made anew)"},
+		{"keys spread by round robin", func(c *checker.Configuration) {
+			c.Producer[histories.PropertyPartitioner] = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+		}, checker.WrongPlace, "an event lies where it was sent to (keys may spread over partitions here: " +
+			"partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner)"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			configuration := known
+			configuration.Producer = maps.Clone(known.Producer)
+			c.change(&configuration)
+			if p := promised(t, configuration)[c.of]; !strings.HasPrefix(p.Reason, c.begins) {
+				t.Errorf("the reason is %q, want %q", p.Reason, c.begins)
 			}
 		})
 	}

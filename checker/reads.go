@@ -64,15 +64,10 @@ func (s *state) noteSeen(e uint32, index int32, offset, at int64, clock uint32) 
 		ev.seen, ev.seenLog, ev.seenOffset, ev.seenTime, ev.seenClock = true, index, offset, at, clock
 		return
 	}
-	switch {
-	case at == never: // the final read has no time of its own
-	case clock == ev.seenClock:
+	if clock == ev.seenClock {
 		ev.seenTime = min(ev.seenTime, at)
-	default:
+	} else {
 		s.noteOtherClock(e, earlyRead{clock, index, offset, at})
-	}
-	if ev.seenLog != index || ev.seenOffset != offset {
-		ev.seenTwice = true
 	}
 	if ev.seenLog == index {
 		ev.seenOffset = min(ev.seenOffset, offset)
@@ -133,7 +128,6 @@ func (x *session) advance(index int32, last place, certain bool) {
 		x.positions[index] = &position{after: []place{last}}
 	case p == nil:
 		// Nothing is known about where it would be rewound to.
-		delete(x.positions, index)
 	case len(p.after) < 16:
 		p.after = append(p.after, last)
 	default:

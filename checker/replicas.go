@@ -152,7 +152,7 @@ func (s *state) inCommon(log *partitionLog) compared {
 	}
 	shown, stored := []int64{}, []int64{}
 	if log.final != nil {
-		c.start = log.final.LogStart
+		c.start = max(c.start, log.final.LogStart)
 		shown = append(shown, log.final.HighWatermark)
 	}
 	for _, r := range log.replicas {
@@ -165,7 +165,6 @@ func (s *state) inCommon(log *partitionLog) compared {
 			stored = append(stored, r.closed.LogEnd)
 		}
 	}
-	c.start = max(c.start, 0)
 	c.shown = lowestKnown(shown)
 	if whole && log.complete() {
 		c.stored = lowestKnown(stored)
@@ -207,11 +206,11 @@ func (s *state) saidWhole() bool {
 	return whole
 }
 
-// covers: the read says what its replica holds at an offset, or that it holds nothing
-// there.
+// covers: the read says what its replica holds at an offset that is compared, or that it
+// holds nothing there.
 func (r *replicaLog) covers(offset int64, c compared) bool {
 	if !r.usable() || offset >= r.closed.Position || c.behind[r.replica] {
 		return false
 	}
-	return offset < c.shown || (r.source == histories.SourceSegments && offset < c.stored)
+	return offset < c.shown || r.source == histories.SourceSegments
 }

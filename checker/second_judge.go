@@ -26,6 +26,7 @@ type SecondJudge struct {
 	Windows    int   `json:"windows"`
 
 	notDrawn []string // why a window that fails is not in Verdict.Windows
+	cut      bool     // some partition's appends took more than one window
 }
 
 // windowSize bounds what porcupine is given at once: a cached state costs n/8
@@ -89,6 +90,9 @@ func (s *state) judgePartition(ctx context.Context, v *Verdict, index int32, tim
 		}
 		judge.Windows++
 		judge.Operations += int64(len(window.operations))
+		if window.of > windowSize {
+			judge.cut = true
+		}
 		result := porcupine.CheckOperationsTimeout(appendModel, window.operations, left)
 		if result == porcupine.Unknown {
 			*late = append(*late, name)
@@ -147,7 +151,7 @@ func (v *Verdict) compareJudges() {
 	if v.SecondJudge.Verdict == UnknownWord || found == (v.SecondJudge.Verdict == Violated) {
 		return
 	}
-	if found && v.SecondJudge.Windows > 0 && v.SecondJudge.Operations > windowSize {
+	if found && v.SecondJudge.cut {
 		v.SecondJudge.Detail += "; the violation found spans more than one window"
 		return
 	}

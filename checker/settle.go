@@ -139,9 +139,6 @@ func (s *state) evidence(index int32, log *partitionLog) {
 	log.sortRecords()
 	log.evidenceOnly, log.unfinished, log.records = true, log.records, nil
 	for _, r := range log.unfinished {
-		if r.event != foreign {
-			s.noteSeen(r.event, index, r.offset, never, s.clocks.of(""))
-		}
 		if first := log.seen.first(r.offset, r.event); first != r.event {
 			s.disagreements = append(s.disagreements, disagreement{log: index, offset: r.offset, first: first, second: r.event})
 		}
@@ -172,7 +169,7 @@ func (s *state) addAcknowledged() {
 		}
 		for _, i := range s.sendsOf(uint32(e)) {
 			d := &s.sends[i]
-			if d.outcome != ok || d.log < 0 || d.offset < 0 || !s.logs[d.log].evidenceOnly {
+			if d.outcome != ok || d.offset < 0 || !s.logs[d.log].evidenceOnly {
 				continue
 			}
 			s.logs[d.log].records = append(s.logs[d.log].records, place{d.offset, uint32(e), histories.Unknown})
@@ -240,8 +237,8 @@ func (s *state) homes(e uint32) []int32 {
 	var acknowledged, asked []int32
 	for _, i := range s.sendsOf(e) {
 		d := &s.sends[i]
-		if d.outcome == ok && d.log >= 0 {
-			acknowledged = append(acknowledged, d.log)
+		if d.outcome == ok {
+			acknowledged = append(acknowledged, d.log) // none has the number -1 of an unknown one
 		}
 		if d.asked >= 0 {
 			asked = append(asked, s.log(histories.Partition{Topic: s.topics.list[d.topic], Partition: d.asked}))

@@ -25,11 +25,12 @@ type send struct {
 	asked    int32  // the partition that was asked for, or Unknown
 	log      int32  // index of the acknowledged partition's log, or -1
 	err      uint32
-	// attempts, saturating: what became of the requests that carried it.
-	acknowledgedAttempts, refusedAttempts, unknownAttempts uint8
-	stated                                                 uint8
-	outcome                                                uint8
-	hasReturned, closed, clientError, resend, succeeded    bool
+	// attempts, saturating: what became of the requests that carried it. Those that were
+	// refused decide nothing: with acks=0 there are none.
+	acknowledgedAttempts, unknownAttempts               uint8
+	stated                                              uint8
+	outcome                                             uint8
+	hasReturned, closed, clientError, resend, succeeded bool
 }
 
 // The outcomes as small numbers.
@@ -48,11 +49,11 @@ type event struct {
 	more bool
 	// seen: a poll returned it. The lowest offset and its log, and the earliest
 	// time, by the clock of the first who saw it.
-	seen, seenTwice bool
-	seenClock       uint32
-	seenLog         int32
-	seenOffset      int64
-	seenTime        int64
+	seen       bool
+	seenClock  uint32
+	seenLog    int32
+	seenOffset int64
+	seenTime   int64
 	// place: the final log (or the evidence) holds it: its log and first
 	// place there, and how many copies lie anywhere.
 	placed bool
@@ -98,7 +99,7 @@ type state struct {
 	groupSizes []uint32
 	inOrder    []uint32
 	copies     map[uint32][]copyPlace
-	// asked is the highest partition that sends to a topic asked for, once asked.
+	// asked is how many partitions a topic must have for what its sends asked for, once asked.
 	asked map[uint32]int32
 
 	sessions  []*session
@@ -267,7 +268,7 @@ func (s *state) facts(x *send) SendFacts {
 	f := SendFacts{
 		Stated:   [...]histories.Outcome{"", histories.OutcomeOK, histories.OutcomeFail, histories.OutcomeInfo}[x.stated],
 		Returned: x.hasReturned, Closed: x.closed,
-		Attempts: AttemptFacts{int(x.acknowledgedAttempts), int(x.refusedAttempts), int(x.unknownAttempts)},
+		Attempts: AttemptFacts{Acknowledged: int(x.acknowledgedAttempts), Unknown: int(x.unknownAttempts)},
 		Acks:     s.configurationOf(x).acksOrUnknown(),
 	}
 	if x.clientError {

@@ -146,7 +146,8 @@ type Fault struct {
 	Attempted int64 `json:"attempted"`
 }
 
-// verdict puts the findings, the promises and the assumptions together.
+// verdict puts the findings, the promises and the assumptions together; conclude makes the
+// whole of it, once the second judge has spoken.
 func (f *findings) verdict() *Verdict {
 	s := f.state
 	v := &Verdict{
@@ -176,7 +177,6 @@ func (f *findings) verdict() *Verdict {
 		v.Anomalies[d.Name] = part
 		v.Promises = append(v.Promises, f.judgePromise(d, part, v.Assumptions))
 	}
-	v.conclude()
 	return v
 }
 
@@ -306,20 +306,15 @@ func (s *state) withoutTimes() bool {
 	return s.header.Source != nil && slices.Contains(s.header.Source.NotApplicable, AssumeTimesForward)
 }
 
-// failedFor gives the failed assumption that a promise rests on, an overriding
-// one first.
+// failedFor gives the first failed assumption that a promise rests on. Of those that one
+// promise rests on the overriding ones are asked first.
 func failedFor(name Anomaly, assumptions []Assumption) *Assumption {
-	var found *Assumption
 	for i := range assumptions {
-		a := &assumptions[i]
-		if a.Verdict != AssumptionFailed || !slices.Contains(a.RestOn, name) {
-			continue
-		}
-		if found == nil || (a.overrides && !found.overrides) {
-			found = a
+		if a := &assumptions[i]; a.Verdict == AssumptionFailed && slices.Contains(a.RestOn, name) {
+			return a
 		}
 	}
-	return found
+	return nil
 }
 
 func (s *state) historySummary() HistorySummary {

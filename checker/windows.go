@@ -162,12 +162,13 @@ func (s *state) appendsOf(operations []porcupine.Operation, index int32) []Appen
 // nearest of the others as long as there are rows for them. With nothing to be about,
 // the first ones.
 func readable(appends []Append, about []int) []int {
+	if len(about) == 0 {
+		about = []int{0}
+	}
 	distance := func(i int) int {
-		nearest := i
-		for n, a := range about {
-			if d := max(i-a, a-i); n == 0 || d < nearest {
-				nearest = d
-			}
+		nearest := math.MaxInt
+		for _, a := range about {
+			nearest = min(nearest, max(i-a, a-i))
 		}
 		return nearest
 	}
@@ -279,8 +280,7 @@ func contradiction(operations []porcupine.Operation, deadline time.Time) (first,
 			err = errWindowOutOfTime
 			return true
 		}
-		part = slices.Clone(part)
-		takeTurns(part)
+		takeTurns(part) // which each search counts anew
 		result := porcupine.CheckOperationsTimeout(appendModel, part, left)
 		if result == porcupine.Unknown {
 			err = errWindowOutOfTime
@@ -289,7 +289,7 @@ func contradiction(operations []porcupine.Operation, deadline time.Time) (first,
 	}
 	last = sort.Search(len(operations)-1, func(i int) bool { return illegal(operations[:i+1]) })
 	first = sort.Search(last, func(i int) bool { return !illegal(operations[i : last+1]) }) - 1
-	if err == nil && (first < 0 || operations[last].Return >= operations[first].Call) {
+	if err == nil && first < 0 {
 		err = errNoContradiction
 	}
 	return first, last, err

@@ -138,3 +138,66 @@ func TestAWindowWhoseBoundLiesBehindItIsFound(t *testing.T) {
 		t.Errorf("with the bound: %d, %d, %v", first, last, err)
 	}
 }
+
+func TestTheSecondJudgeTellsAllThatItFound(t *testing.T) {
+	for _, c := range []struct {
+		rule          string
+		operations    int64
+		illegal, late []string
+		undrawn       error
+		verdict, want string
+	}{
+		{"nothing to judge", 0, nil, nil, nil, UnknownWord, "no append has a place and a time on one clock"},
+		{"all is well", 9, nil, nil, nil, Held, "the appends of every partition are linearizable"},
+		{"out of time", 9, nil, []string{"t/0"}, nil, UnknownWord, "out of time (1s) at t/0"},
+		{"some fail", 9, []string{"t/0", "t/1"}, nil, nil, Violated, "the appends of t/0, t/1 are not linearizable"},
+		{"one fails, another one is late", 9, []string{"t/0"}, []string{"t/1"}, nil, Violated,
+			"the appends of t/0 are not linearizable; out of time (1s) at t/1"},
+		{"one fails and is not drawn", 9, []string{"t/0"}, nil, errWindowOutOfTime, Violated,
+			"the appends of t/0 are not linearizable; the failing window of t/0 was not found: out of time"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			j := SecondJudge{Verdict: UnknownWord, Operations: c.operations}
+			j.undrawn("t/0", c.undrawn)
+			j.settle(c.illegal, c.late, time.Second)
+			if j.Verdict != c.verdict || j.Detail != c.want {
+				t.Errorf("%s: %q, want %s: %q", j.Verdict, j.Detail, c.verdict, c.want)
+			}
+		})
+	}
+}
+
+// TestWhereTheJudgesDisagreeNothingIsHeld: no history is known on which they do.
+func TestWhereTheJudgesDisagreeNothingIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		rule          string
+		found         int64
+		second        string
+		cut           bool
+		promise, want string
+	}{
+		{"both find it", 1, Violated, false, Violated, Violated},
+		{"neither does", 0, Held, false, Held, Held},
+		{"the second one does not know", 1, UnknownWord, false, Violated, Violated},
+		{"the first one alone finds it", 1, Held, false, Violated, UnknownWord},
+		{"the first one alone finds it, and the second one never saw both ends", 1, Held, true, Violated, Violated},
+		{"the second one alone finds it", 0, Violated, false, Held, UnknownWord},
+		{"the second one alone finds it, in many windows", 0, Violated, true, Held, UnknownWord},
+		{"it is not promised", 1, Held, false, NotPromised, NotPromised},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			v := &Verdict{Anomalies: map[Anomaly]*AnomalyPart{RealtimeOrderViolation: {Count: c.found}},
+				SecondJudge: SecondJudge{Verdict: c.second, cut: c.cut},
+				Promises: []PromiseVerdict{{Name: LostWrite, Verdict: Held, Reason: "r"}, {Name: RealtimeOrderViolation, Verdict: c.promise,
+					Reason: "r"}}}
+			v.compareJudges()
+			reason := "r"
+			if c.want == UnknownWord {
+				reason = "the two judges disagree, which is a defect of ours: please report it with the history"
+			}
+			if p := v.Promises[1]; p.Verdict != c.want || p.Reason != reason || v.Promises[0].Verdict != Held {
+				t.Errorf("%+v, want %s", v.Promises, c.want)
+			}
+		})
+	}
+}
