@@ -282,9 +282,28 @@ func (f *findings) judgeOffset(e uint32, d *send) {
 		f.cannotTell(WrongOffset, "the final read did not get as far as their acknowledged offsets")
 		return
 	}
+	if f.compactedAway(e, d) {
+		return
+	}
 	f.add(WrongOffset, d.log, d.offset, []uint32{e}, []histories.OperationID{s.operation(d)},
 		"%s was acknowledged at %s and lies at %s offset %d; %s", s.eventName(e), f.acknowledgedAt(d),
 		s.logName(ev.placeLog), ev.placeOffset, s.instead(log, d.offset))
+}
+
+// compactedAway: that nothing lies at an acknowledged offset may be compaction's doing, as the
+// event had another copy, which is the one that was found. The cleaner begins at the log's start
+// and so keeps no older record of a key where it removed a later one (KIP-58); where neither the
+// application nor the configuration allows another copy there was none.
+func (f *findings) compactedAway(e uint32, d *send) bool {
+	s, ev, log := f.state, &f.state.events[e], f.state.logs[d.log]
+	if s.compacts(log.name.Topic) != yes || len(log.at(d.offset)) > 0 {
+		return false
+	}
+	once := f.promisedFor(Duplicate, []uint32{e})
+	if len(s.sendsOf(e)) == 1 && once != nil && *once {
+		return false
+	}
+	return ev.placeLog != d.log || ev.placeOffset > d.offset || ev.placeOffset < log.start()
 }
 
 // judgeCopies: copies that further sends of the application explain are counted;

@@ -663,3 +663,45 @@ func TestTimesOfTwoClocksAreNotCompared(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereCompactionExplainsThatNothingLiesAtAnAcknowledgedOffset: the log holds another copy
+// of the event, and of two the cleaner keeps the later.
+func TestWhereCompactionExplainsThatNothingLiesAtAnAcknowledgedOffset(t *testing.T) {
+	wrong := func(place int64) []string {
+		return []string{fmt.Sprintf("wrong-offset (violated): p/k/0 was acknowledged at orders/0 offset 3 and lies at orders/0 offset %d; "+
+			"offset 3 holds no event", place)}
+	}
+	// The event is acknowledged at offset 3 and lies elsewhere in a log that begins at start.
+	tell := func(policy string, twice bool, start, place int64) func(t *tale) {
+		return func(t *tale) {
+			t.Head.Topics[0].Properties = map[string]string{histories.PropertyCleanupPolicy: policy}
+			s := t.send("p", "k")
+			t.acknowledge(s, 0, 3)
+			if twice {
+				t.back(t.again("p", s)).Error = "REQUEST_TIMED_OUT"
+			}
+			t.given("c", 0, offset(place, s))
+			if place >= start {
+				t.recorded(0, offset(place, s))
+			}
+			t.closed(0, start, 6)
+			t.closed(1, 0, 0)
+			t.finished()
+		}
+	}
+	testJudged(t, []judgedCase{
+		{"the later copy lies behind it", tell("compact", true, 0, 5), nil},
+		{"the earlier copy was seen below the log's start", tell("compact,delete", true, 2, 1), nil},
+		{"of two copies the cleaner never keeps the earlier", tell("compact", true, 0, 1), wrong(1)},
+		{"where it was sent once, and is promised to be written once, there was no other copy", tell("compact", false, 0, 5), wrong(5)},
+		{"nor is there anything to explain it where the topic is not compacted", tell("delete", true, 0, 5), wrong(5)},
+		{"with retries and without idempotence there may be another copy", func(t *tale) {
+			t.Head.Producer[histories.PropertyIdempotence] = "false"
+			tell("compact", false, 0, 5)(t)
+		}, nil},
+		{"a log that holds something else there was not compacted there", func(t *tale) {
+			tell("compact", true, 0, 5)(t)
+			t.recorded(0, histories.Record{Offset: 3})
+		}, []string{strings.Replace(wrong(5)[0], "holds no event", "holds (a record of another run)", 1)}},
+	})
+}

@@ -423,8 +423,9 @@ func (w *world) retain() {
 	}
 }
 
-// compact removes records behind which the log holds a later one of the same key. Who
-// polled before was given them.
+// compact removes records behind which the log holds a later one of the same key, up to
+// where each log's cleaner got: it begins at the log's start, so that of two records of a key
+// it never keeps the older (KIP-58). Who polled before was given them.
 func (w *world) compact() {
 	for _, v := range w.windows {
 		if !v.other {
@@ -433,11 +434,11 @@ func (w *world) compact() {
 	}
 	for _, l := range w.logs {
 		latest := make(map[string]*record)
-		for _, r := range slices.Clone(l.records) {
+		for _, r := range slices.Clone(l.records)[:w.IntN(len(l.records)+1)] {
 			if r.sent == nil {
 				continue
 			}
-			if older := latest[r.sent.line.OrderingKey]; older != nil && w.chance(2) {
+			if older := latest[r.sent.line.OrderingKey]; older != nil {
 				l.remove(older)
 			}
 			latest[r.sent.line.OrderingKey] = r
