@@ -62,7 +62,9 @@ type moreParts struct {
 	mu sync.Mutex
 	// before is how many there were of each topic that was asked to have more.
 	before map[string]int
-	added  int
+	// added is how many more there are of each, as far as is known: once the request was
+	// answered, and whatever was answered once the fault is undone.
+	added map[string]int
 	// uncounted says why it is not known how many were added.
 	uncounted error
 	// full: a topic has as many as doubling gives it.
@@ -78,7 +80,7 @@ func (m *moreParts) Inject(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.before = make(map[string]int)
+	m.before, m.added = make(map[string]int), make(map[string]int)
 	for _, topic := range m.topics {
 		leaders, err := m.env.Cluster.Leaders(ctx, topic)
 		if err != nil {
@@ -98,6 +100,7 @@ func (m *moreParts) Inject(ctx context.Context) error {
 		if err := adder.AddPartitions(ctx, topic, to); err != nil {
 			return err
 		}
+		m.added[topic] = int(to) - len(leaders)
 	}
 	return nil
 }
@@ -107,14 +110,14 @@ func (m *moreParts) Inject(ctx context.Context) error {
 func (m *moreParts) Heal(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.added, m.uncounted = 0, nil
+	m.uncounted = nil
 	for topic, before := range m.before {
 		leaders, err := m.env.Cluster.Leaders(ctx, topic)
 		if err != nil {
 			m.uncounted = err
 			continue
 		}
-		m.added += len(leaders) - before
+		m.added[topic] = len(leaders) - before
 	}
 	return nil
 }
@@ -129,9 +132,13 @@ func (m *moreParts) Evidence() Evidence {
 		}
 		return Evidence{Text: text}
 	}
-	text := fmt.Sprintf("%d partitions were added", m.added)
+	added := 0
+	for _, more := range m.added {
+		added += more
+	}
+	text := fmt.Sprintf("%d partitions were added", added)
 	if m.uncounted != nil {
 		text += fmt.Sprintf(", and how many more is not known: %v", m.uncounted)
 	}
-	return Evidence{Bit: m.added > 0, Text: text, Effects: []string{histories.EffectPartitionsAdded}}
+	return Evidence{Bit: added > 0, Text: text, Effects: []string{histories.EffectPartitionsAdded}}
 }
