@@ -385,31 +385,21 @@ func TestAFreshClientIsServedWithinTheLimit(t *testing.T) {
 			t.end()
 		}
 	}
+	undecided := []string{
+		"not-recovered undecided: rests on last-write-to-each-partition-succeeded, which failed: the last write to " +
+			"orders/0 was not acknowledged",
+	}
+	violated := func(seconds int) []string {
+		return []string{fmt.Sprintf("not-recovered (violated): the cluster said that it is whole, and for %d s no send of a fresh "+
+			"client to orders/0 was acknowledged", seconds)}
+	}
 	testJudged(t, []judgedCase{
-		{"less than 60 s", unserved("", 0, 59), []string{
-			"not-recovered undecided: rests on last-write-to-each-partition-succeeded, which failed: the last write to " +
-				"orders/0 was not acknowledged",
-		}},
-		{"60 s", unserved("", 0, 60), []string{
-			"not-recovered (violated): the cluster said that it is whole, and for 60 s no send of a fresh client to " +
-				"orders/0 was acknowledged",
-		}},
-		{"60 s of a second client, whose line comes first", unserved("", 60, 0), []string{
-			"not-recovered (violated): the cluster said that it is whole, and for 60 s no send of a fresh client to " +
-				"orders/0 was acknowledged",
-		}},
-		{"less than twice the delivery timeout", unserved("120000", 0, 239), []string{
-			"not-recovered undecided: rests on last-write-to-each-partition-succeeded, which failed: the last write to " +
-				"orders/0 was not acknowledged",
-		}},
-		{"twice the delivery timeout", unserved("120000", 0, 240), []string{
-			"not-recovered (violated): the cluster said that it is whole, and for 240 s no send of a fresh client to " +
-				"orders/0 was acknowledged",
-		}},
-		{"a short delivery timeout shortens nothing", unserved("1000", 0, 59), []string{
-			"not-recovered undecided: rests on last-write-to-each-partition-succeeded, which failed: the last write to " +
-				"orders/0 was not acknowledged",
-		}},
+		{"less than 60 s", unserved("", 0, 59), undecided},
+		{"60 s", unserved("", 0, 60), violated(60)},
+		{"60 s of a second client, whose line comes first", unserved("", 60, 0), violated(60)},
+		{"less than twice the delivery timeout", unserved("120000", 0, 239), undecided},
+		{"twice the delivery timeout", unserved("120000", 0, 240), violated(240)},
+		{"a short delivery timeout shortens nothing", unserved("1000", 0, 59), undecided},
 	})
 }
 
