@@ -1,6 +1,13 @@
 -- What became of each send: ok (acknowledged), fail (certainly not written), info (unknown),
 -- and where it was acknowledged. Unknown is never taken for not written.
 
+-- The sends. Where two of a process carry one operation number, which is malformed, only the first
+-- one is known to have been: what happened to which nobody can say.
+CREATE OR REPLACE TEMPORARY VIEW numbered_sends AS
+SELECT * FROM (
+  SELECT sends.*, row_number() OVER (PARTITION BY history, process, number ORDER BY entry) AS turn FROM sends) s
+WHERE turn = 1;
+
 -- Whoever sent, with the acks that decide what an answer proves: the session's own
 -- properties where it gives any, else those of the header. NULL: not known.
 CREATE OR REPLACE TEMPORARY VIEW senders AS
@@ -78,7 +85,7 @@ FROM (
       WHEN d.client IS NOT NULL THEN 'fail'
       ELSE 'info'
     END AS outcome
-  FROM sends s
+  FROM numbered_sends s
   JOIN senders p ON p.history = s.history AND p.process = s.process
   LEFT JOIN completions c ON c.history = s.history AND c.process = s.process AND c.number = s.number
   LEFT JOIN attempts_of_sends a ON a.history = s.history AND a.process = s.process AND a.number = s.number

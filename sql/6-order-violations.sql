@@ -7,7 +7,7 @@ CREATE OR REPLACE TEMPORARY VIEW ordered AS
 SELECT o.history, o.process, o.ordering_key, p.topic, p.partition, o.rank, o.entry, o.event, p.log_offset
 FROM outcomes o
 JOIN first_places p ON p.history = o.history AND p.event = o.event
-JOIN (SELECT history, event, min(entry) AS entry FROM sends GROUP BY history, event) f
+JOIN (SELECT history, event, min(entry) AS entry FROM numbered_sends GROUP BY history, event) f
   ON f.history = o.history AND f.event = o.event AND f.entry = o.entry
 WHERE o.confirmed AND o.rank IS NOT NULL AND NOT o.resend;
 
