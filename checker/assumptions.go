@@ -243,21 +243,32 @@ func (s *state) assumeAfter(count int64) Assumption {
 	return held(AssumeAcknowledgedAfter, "%d events that were sent after the last fault were acknowledged", count)
 }
 
+// assumeBit gives, of every kind of fault that never took effect, what hindered the last one of it.
 func (s *state) assumeBit() Assumption {
-	bit := make(map[string]bool)
+	bit, last := make(map[string]bool), make(map[string]*Fault)
 	for _, f := range s.faults {
 		bit[f.Name] = bit[f.Name] || f.Bit
+		last[f.Name] = f
 	}
 	var never []string
 	for _, name := range slices.Sorted(maps.Keys(bit)) {
 		if !bit[name] {
-			never = append(never, name)
+			never = append(never, fmt.Sprintf("%s was asked for and never took effect%s", name, last[name].hindered()))
 		}
 	}
 	if len(never) > 0 {
-		return failed(AssumeFaultsBit, onFaults, "%s was asked for and never took effect", strings.Join(never, ", "))
+		return failed(AssumeFaultsBit, onFaults, "%s", strings.Join(never, "; "))
 	}
 	return held(AssumeFaultsBit, "every kind of fault that was asked for took effect")
+}
+
+// hindered says, in parentheses, what is known of why the fault did not take effect.
+func (f *Fault) hindered() string {
+	why := slices.DeleteFunc([]string{f.Evidence, f.Error}, func(s string) bool { return s == "" })
+	if len(why) == 0 {
+		return ""
+	}
+	return " (" + f.ID + ": " + strings.Join(why, "; ") + ")"
 }
 
 // countDuringFaults counts the sends that were invoked during each fault.

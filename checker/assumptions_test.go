@@ -131,6 +131,31 @@ func TestAFailedAssumptionMakesUnknownWhatRestsOnIt(t *testing.T) {
 	}
 }
 
+func TestWhyAFaultNeverTookEffectIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		breaks func(end *histories.FaultEnd)
+		says   string
+	}{
+		{"by its evidence", func(e *histories.FaultEnd) { e.Evidence = "nobody noticed" }, " (ID: nobody noticed)"},
+		{"by its error", func(e *histories.FaultEnd) { e.Evidence, e.Error = "", "no such broker" }, " (ID: no such broker)"},
+		{"by both", func(e *histories.FaultEnd) { e.Evidence, e.Error = "nobody noticed", "out of time" },
+			" (ID: nobody noticed; out of time)"},
+		{"not where nothing is known of it", func(e *histories.FaultEnd) { e.Evidence = "" }, ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			h := healthy(t)
+			start, end := fault(h)
+			end.Bit = false
+			c.breaks(end)
+			want := start.Name + " was asked for and never took effect" + strings.ReplaceAll(c.says, "ID", start.ID)
+			if a := assumption(t, check(t, h), checker.AssumeFaultsBit); a.Detail != want {
+				t.Errorf("it says %q, want %q", a.Detail, want)
+			}
+		})
+	}
+}
+
 func TestAnAssumptionThatTheFormatCannotSupportIsNotAskedFor(t *testing.T) {
 	h := healthy(t)
 	_, end := fault(h)

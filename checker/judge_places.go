@@ -293,7 +293,9 @@ func (f *findings) judgeOffset(e uint32, d *send) {
 // compactedAway: that nothing lies at an acknowledged offset may be compaction's doing, as the
 // event had another copy, which is the one that was found. The cleaner begins at the log's start
 // and so keeps no older record of a key where it removed a later one (KIP-58); where neither the
-// application nor the configuration allows another copy there was none.
+// application nor the configuration allows another copy there was none. Where nobody says whether
+// the topic is compacted it excuses nothing: the offset is named, as Jepsen's checker names it, and
+// what it is worth is unknown as nothing is known of the configuration.
 func (f *findings) compactedAway(e uint32, d *send) bool {
 	s, ev, log := f.state, &f.state.events[e], f.state.logs[d.log]
 	if s.compacts(log.name.Topic) != yes || len(log.at(d.offset)) > 0 {
