@@ -204,6 +204,10 @@ type (
 		// ElectUnclean elects any living replica as the leader of a partition that has
 		// none, and gives who it is.
 		ElectUnclean(ctx context.Context, topic string, partition int32) (Leader, error)
+		// EligibleLeaders gives the replicas that are not in sync and are elected all the
+		// same where no other is left, as they lack nothing that min.insync.replicas
+		// promised (eligible leader replicas, KIP-966). None where the cluster has no such.
+		EligibleLeaders(ctx context.Context, topic string, partition int32) ([]int32, error)
 	}
 
 	// LogEraser can take the logs of a broker away whose process does not run.

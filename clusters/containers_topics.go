@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // CreateTopic creates a topic and returns when every broker knows it, with a leader of
@@ -151,4 +152,30 @@ func (c *Containers) ElectUnclean(ctx context.Context, topic string, partition i
 		return err
 	})
 	return leader, err
+}
+
+// eligibleFeature is the level from which on the controller keeps eligible leader replicas: 1.
+const eligibleFeature = "eligible.leader.replicas.version"
+
+// EligibleLeaders gives the partition's eligible leader replicas (KIP-966).
+func (c *Containers) EligibleLeaders(ctx context.Context, topic string, partition int32) ([]int32, error) {
+	if level := c.description.Features[eligibleFeature]; level == "" || level == "0" {
+		return nil, nil // a broker without it may not know the request either
+	}
+	of := kmsg.NewDescribeTopicPartitionsRequestTopic()
+	of.Topic = topic
+	request := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	request.Topics = append(request.Topics, of)
+	response, err := request.RequestWith(ctx, c.admin.inner)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the eligible leader replicas of %s/%d: %w", topic, partition, err)
+	}
+	for _, t := range response.Topics {
+		for _, p := range t.Partitions {
+			if p.Partition == partition {
+				return p.EligibleLeaderReplicas, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("asking for the eligible leader replicas of %s/%d: the broker does not know the partition", topic, partition)
 }

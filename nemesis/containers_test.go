@@ -84,8 +84,10 @@ func TestEveryFaultOfRealBrokersBitesAndLeavesNothing(t *testing.T) {
 			"the process of broker 3 was gone", "it is back"}},
 		{fault: "move-leader", lasts: 100 * time.Millisecond, says: []string{"1 of 1 leaders moved"}},
 		{fault: "broker-leave", lasts: time.Second, says: []string{"it returned"}},
-		{fault: "unclean-election", lasts: 100 * time.Millisecond, says: []string{"unclean election", "which alone was in sync"}, loses: true,
-			topic: map[string]string{"min.insync.replicas": "1"}},
+		{fault: "unclean-election", lasts: 100 * time.Millisecond, says: []string{"unclean election", "which alone was in sync", "by command"},
+			loses: true, topic: map[string]string{"min.insync.replicas": "1"}},
+		{fault: "unclean-election", lasts: 100 * time.Millisecond, says: []string{"unclean election", "by the controller"}, loses: true,
+			topic: map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			s, cluster := setContainers(t, c.topic)
@@ -120,6 +122,29 @@ func TestEveryFaultOfRealBrokersBitesAndLeavesNothing(t *testing.T) {
 			}
 			s.serves()
 		})
+	}
+}
+
+// Who left the in-sync set once it was too small for acks=all lacks nothing, and is elected by
+// the controller before anybody can command otherwise (KIP-966).
+func TestAnEligibleLeaderReplicaIsACleanElection(t *testing.T) {
+	s, cluster := setContainers(t, map[string]string{"min.insync.replicas": "2"})
+	l := s.load()
+	player := s.player("unclean-election", 100*time.Millisecond)
+	if err := player.Play(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := player.AwaitWhole(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	end := s.ended(1)[0]
+	if end.Bit || end.Error != "" || len(end.Effects) > 0 || !strings.Contains(end.Evidence, "by a clean election (an eligible leader replica, KIP-966)") {
+		t.Errorf("it ended so: %+v", end)
+	}
+	nothingIsLeft(t, s, cluster)
+	l.stop()
+	if f := l.judge(); f.lost+f.duplicates+f.descents+f.phantoms > 0 {
+		t.Errorf("the logs are wrong: %+v", f)
 	}
 }
 

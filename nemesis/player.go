@@ -40,6 +40,10 @@ type PlayerOptions struct {
 	Acks string
 	// AllowLies lets faults be played that no healthy broker shows.
 	AllowLies bool
+	// Lasts is after what time no more faults are begun, and those that are on are undone. One
+	// that is being injected then is let finish, as half of it shows nothing: what waits for
+	// brokers to notice takes as long as they do. Zero: the schedule alone says when it ends.
+	Lasts time.Duration
 	// HealLimit bounds how long injecting or undoing one fault may take, WholeLimit how long
 	// the cluster may take to become whole. Zero: DefaultHealLimit,
 	// DefaultWholeLimit.
@@ -152,37 +156,44 @@ func (s Schedule) Available(c clusters.Cluster) error {
 // Play plays the schedule and returns when its last fault is undone, or, when the
 // context ends, as soon as those that are on are undone: with the context's error
 // then. Faults that do not overlap in the schedule do not overlap in the play: one
-// that takes long to undo delays the next. A fault that cannot be injected is
+// that takes long to undo delays the next, and what finds no time in Lasts any more is not
+// begun. A fault that cannot be injected is
 // written down so and is no error of Play; a history that cannot be written is one,
 // and so is a fault that cannot be undone.
 func (p *Player) Play(ctx context.Context) error {
 	start := time.Now()
+	timed, cancel := p.timed(ctx)
+	defer cancel()
 	stop, watching := p.watchLeaders(ctx)
 	var playing sync.WaitGroup
 	over := make([]chan struct{}, len(p.options.Schedule))
 	errs := make([]error, len(p.options.Schedule))
-	var ended error
 	for i, entry := range p.options.Schedule {
-		if ended = sleep(ctx, time.Until(start.Add(entry.At))); ended != nil || p.failed() != nil {
+		if sleep(timed, time.Until(start.Add(entry.At))) != nil || p.failed() != nil {
 			break
 		}
-		p.awaitEarlier(ctx, entry, over)
-		if ended = ctx.Err(); ended != nil {
+		p.awaitEarlier(timed, entry, over)
+		if timed.Err() != nil {
 			break // recovery took the time that was left: what was not begun is no fault that did not bite
 		}
 		over[i] = make(chan struct{})
 		playing.Go(func() {
 			defer close(over[i])
-			errs[i] = p.playEntry(ctx, p.ids[i], entry)
+			errs[i] = p.playEntry(ctx, timed, p.ids[i], entry)
 		})
 	}
 	playing.Wait()
 	stop()
 	watching.Wait()
-	if ended == nil {
-		ended = ctx.Err()
+	return errors.Join(errors.Join(errs...), p.failed(), ctx.Err())
+}
+
+// timed is the context in which faults begin and stay on.
+func (p *Player) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.options.Lasts <= 0 {
+		return context.WithCancel(ctx)
 	}
-	return errors.Join(errors.Join(errs...), p.failed(), ended)
+	return context.WithTimeout(ctx, p.options.Lasts)
 }
 
 // awaitEarlier waits until the faults that were to be over by now are.
@@ -217,9 +228,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// playEntry plays one fault from its start to its end. It gives an error only where
-// the fault could not be undone.
-func (p *Player) playEntry(ctx context.Context, id string, entry Entry) (err error) {
+// playEntry plays one fault from its start to its end, which the end of timed brings on once
+// it is injected. It gives an error only where the fault could not be undone.
+func (p *Player) playEntry(ctx, timed context.Context, id string, entry Entry) (err error) {
 	until := time.Now().Add(entry.For)
 	fault, err := p.find(entry.Fault)
 	if err != nil {
@@ -240,7 +251,7 @@ func (p *Player) playEntry(ctx context.Context, id string, entry Entry) (err err
 		problem = p.inject(ctx, current)
 	}
 	if problem == nil {
-		_ = sleep(ctx, time.Until(until)) // whatever ends the wait, it is undone
+		_ = sleep(timed, time.Until(until)) // whatever ends the wait, it is undone
 	}
 	return nil
 }

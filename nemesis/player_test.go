@@ -385,3 +385,39 @@ func TestWhatFindsNoTimeIsNotBegun(t *testing.T) {
 	}
 	s.ended(1)
 }
+
+// The time is over while a fault is being injected: it is injected to its end, and undone at once.
+func TestWhatIsBeingInjectedIsLetFinish(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stops bool // everything, as ctrl-C does, and not only the time
+		says  string
+	}{
+		{"the time is over", false, ""},
+		{"everything is over", true, "canceled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := setStage(t, false)
+			ctx, cancel := context.WithCancel(s.ctx)
+			defer cancel()
+			p := &planted{inject: func(ctx context.Context) error {
+				if c.stops {
+					cancel()
+				}
+				return sleep(ctx, time.Second)
+			}}
+			player := plant(s, p, nil)
+			player.options.HealLimit, player.options.Lasts = 10*time.Second, 300*time.Millisecond
+			player.options.Schedule[0].For = 10 * time.Minute
+			if err := player.Play(ctx); (err != nil) != c.stops {
+				t.Errorf("Play gives %v", err)
+			}
+			if end := s.ended(1)[0]; !strings.Contains(end.Error, c.says) || (end.Error == "") == c.stops {
+				t.Errorf("it ended so: %+v", end)
+			}
+			if got := p.done(); !reflect.DeepEqual(got, []string{"inject", "heal"}) {
+				t.Errorf("what was done: %v", got)
+			}
+		})
+	}
+}

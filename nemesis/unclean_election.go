@@ -20,7 +20,7 @@ func uncleanElection() Fault {
 	return Fault{
 		Name: "unclean-election",
 		Doc: "replication from a leader is cut until it alone is in sync, it is killed, and a replica that lacks what it " +
-			"wrote last is elected by command",
+			"wrote last is elected: by the controller where unclean.leader.election.enable=true lets it, by command otherwise",
 		Settings: []Setting{
 			partitionFilter(randomOne, "whose leader, or of a drawn one", randomOne),
 			duration("alone", "2s", "for how long the leader is alone in sync before it is killed"),
@@ -58,7 +58,7 @@ type election struct {
 	mu      sync.Mutex
 	tried   bool
 	elected []string
-	seen    string // what happened instead
+	clean   []string // what happened instead
 }
 
 func aimUncleanElection(ctx context.Context, env *Environment, s Settings) (Injection, error) {
@@ -87,20 +87,25 @@ func (e *election) Inject(ctx context.Context) error {
 	if err := e.cluster.Cut(ctx, e.cutName(), replicationDrops(e.env, leader)); err != nil {
 		return err
 	}
-	err := e.awaitState(ctx, fmt.Sprintf("until broker %d alone is in sync", leader), func(p clusters.Leader) bool {
-		return slices.Equal(p.InSync, []int32{leader})
-	})
+	_, err := e.await(ctx, fmt.Sprintf("until broker %d alone is in sync", leader), []string{e.before.Topic},
+		func(leaders []clusters.Leader) bool {
+			return int(e.before.Partition) < len(leaders) && aloneInSync(leaders[e.before.Partition], leader)
+		})
 	if err != nil {
 		return err
 	}
 	if err := sleep(ctx, e.alone); err != nil {
 		return err
 	}
+	eligible, err := e.eligible(ctx)
+	if err != nil {
+		return err
+	}
 	if err := e.cluster.KillBroker(ctx, leader); err != nil {
 		return err
 	}
-	err = e.awaitState(ctx, fmt.Sprintf("until broker %d no longer leads", leader), func(p clusters.Leader) bool {
-		return p.Broker != leader
+	leaders, err := e.await(ctx, fmt.Sprintf("until broker %d no longer leads", leader), e.env.Topics, func(leaders []clusters.Leader) bool {
+		return !slices.ContainsFunc(leaders, func(p clusters.Leader) bool { return p.Broker == leader })
 	})
 	if err != nil {
 		return err
@@ -108,43 +113,73 @@ func (e *election) Inject(ctx context.Context) error {
 	if err := e.cluster.Mend(ctx, e.cutName()); err != nil {
 		return err
 	}
-	return e.elect(ctx)
-}
-
-// awaitState waits until the partition is in a state.
-func (e *election) awaitState(ctx context.Context, what string, is func(clusters.Leader) bool) error {
-	for {
-		leaders, err := e.cluster.Leaders(ctx, e.before.Topic)
-		if err == nil && int(e.before.Partition) < len(leaders) && is(leaders[e.before.Partition]) {
-			return nil
-		}
-		if ended := sleep(ctx, 100*time.Millisecond); ended != nil {
-			return errors.Join(fmt.Errorf("waiting %s: %w", what, ended), err)
-		}
-	}
-}
-
-// elect elects a leader of every partition of the run that has none.
-func (e *election) elect(ctx context.Context) error {
-	leaders, err := e.cluster.Leaders(ctx, e.env.Topics...)
-	if err != nil {
-		return err
-	}
 	for _, p := range leaders {
-		if p.Broker != clusters.NoLeader {
-			if p.Name() == e.before.Name() {
-				e.seen = fmt.Sprintf("%s got broker %d as its leader by a clean election (an eligible leader replica, KIP-966)",
-					p.Name(), p.Broker)
-			}
-			continue
-		}
-		now, err := e.cluster.ElectUnclean(ctx, p.Topic, p.Partition)
-		if err != nil {
+		if err := e.elect(ctx, p, eligible); err != nil {
 			return err
 		}
-		e.elected = append(e.elected, fmt.Sprintf("%s from broker %d, which alone was in sync (epoch %d), to broker %d (epoch %d)",
-			p.Name(), e.before.Broker, p.Epoch, now.Broker, now.Epoch))
 	}
+	return nil
+}
+
+func aloneInSync(p clusters.Leader, broker int32) bool {
+	return slices.Equal(p.InSync, []int32{broker})
+}
+
+// await waits until the partitions of the topics are as they should be, and gives what was
+// seen then.
+func (e *election) await(ctx context.Context, what string, topics []string, are func([]clusters.Leader) bool) ([]clusters.Leader, error) {
+	for {
+		leaders, err := e.cluster.Leaders(ctx, topics...)
+		if err == nil && are(leaders) {
+			return leaders, nil
+		}
+		if ended := sleep(ctx, 100*time.Millisecond); ended != nil {
+			return nil, errors.Join(fmt.Errorf("waiting %s: %w", what, ended), err)
+		}
+	}
+}
+
+// eligible gives, of each partition of the run in which the leader alone is in sync, who may
+// follow it and lack nothing.
+func (e *election) eligible(ctx context.Context) (map[string][]int32, error) {
+	leaders, err := e.cluster.Leaders(ctx, e.env.Topics...)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]int32)
+	for _, p := range leaders {
+		if !aloneInSync(p, e.before.Broker) {
+			continue
+		}
+		if all[p.Name()], err = e.cluster.EligibleLeaders(ctx, p.Topic, p.Partition); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// elect elects a leader of a partition that has none. Where one had a leader alone in sync
+// and has another one already, the controller has elected it, for one of two reasons.
+func (e *election) elect(ctx context.Context, now clusters.Leader, eligible map[string][]int32) error {
+	others, alone := eligible[now.Name()]
+	by := "by the controller, as " + histories.PropertyUncleanElection + "=true lets it"
+	switch {
+	case now.Broker == clusters.NoLeader:
+		without := now.Epoch
+		var err error
+		if now, err = e.cluster.ElectUnclean(ctx, now.Topic, now.Partition); err != nil {
+			return err
+		}
+		by = fmt.Sprintf("by command (epoch %d had no leader)", without)
+	case !alone:
+		return nil
+	case slices.Contains(others, now.Broker):
+		e.clean = append(e.clean, fmt.Sprintf("%s got broker %d as its leader by a clean election (an eligible leader replica, KIP-966)",
+			now.Name(), now.Broker))
+		return nil
+	}
+	e.elected = append(e.elected, fmt.Sprintf("%s from broker %d, which alone was in sync, to broker %d (epoch %d) %s",
+		now.Name(), e.before.Broker, now.Broker, now.Epoch, by))
 	return nil
 }
 
@@ -169,12 +204,12 @@ func (e *election) Heal(ctx context.Context) error {
 func (e *election) Evidence() Evidence {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.elected) == 0 {
-		if e.seen == "" {
-			return Evidence{Text: "no unclean election took place"}
-		}
-		return Evidence{Text: e.seen}
+	switch {
+	case len(e.elected) > 0:
+		return Evidence{Bit: true, Text: fmt.Sprintf("%d unclean elections: %s", len(e.elected), listed(e.elected)),
+			Effects: []string{histories.EffectUncleanElection}}
+	case len(e.clean) > 0:
+		return Evidence{Text: listed(e.clean)}
 	}
-	return Evidence{Bit: true, Text: fmt.Sprintf("%d unclean elections: %s", len(e.elected), listed(e.elected)),
-		Effects: []string{histories.EffectUncleanElection}}
+	return Evidence{Text: "no unclean election took place"}
 }

@@ -88,7 +88,7 @@ func (s *stage) openPlayer() (*nemesis.Player, error) {
 	player, err := nemesis.NewPlayer(nemesis.PlayerOptions{
 		Cluster: s.cluster, Schedule: s.scenario.Faults.Schedule, Topics: s.scenario.topicNames(), Recorder: s.recorder,
 		Now: s.recorder.Now, Seed: s.scenario.Seed, Acks: s.effective[histories.PropertyAcks],
-		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.limits.Whole, HealLimit: s.limits.Whole,
+		AllowLies: s.scenario.Faults.AllowLies, WholeLimit: s.limits.Whole, HealLimit: s.limits.Whole, Lasts: s.scenario.Duration,
 	})
 	if err != nil {
 		return nil, &InputError{err}
@@ -114,14 +114,14 @@ func (s *stage) playFaults(ctx context.Context) error {
 		working.Go(func() { s.produce(ctx, i, p) })
 	}
 	s.awaitFirst(ctx)
-	playing, cancel := context.WithTimeout(ctx, s.scenario.Duration)
+	enough, cancel := context.WithTimeout(ctx, s.scenario.Duration)
 	defer cancel()
 	s.began.Store(time.Now().UnixNano())
-	err = player.Play(playing)
-	<-playing.Done()
+	err = player.Play(ctx)
+	<-enough.Done()
 	stop()
 	working.Wait()
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
 	if err != nil { // it was undone in the end, and how it went stands in the history
