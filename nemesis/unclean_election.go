@@ -20,7 +20,8 @@ func uncleanElection() Fault {
 	return Fault{
 		Name: "unclean-election",
 		Doc: "replication from a leader is cut until it alone is in sync, it is killed, and a replica that lacks what it " +
-			"wrote last is elected: by the controller where unclean.leader.election.enable=true lets it, by command otherwise",
+			"wrote last is elected: by the controller where unclean.leader.election.enable=true lets it, by command otherwise; " +
+			"where the cluster keeps eligible leader replicas (new ones from Kafka 4.1 on), with min.insync.replicas=1 only (KIP-966)",
 		Settings: []Setting{
 			partitionFilter(randomOne, "whose leader, or of a drawn one", randomOne),
 			duration("alone", "2s", "for how long the leader is alone in sync before it is killed"),
