@@ -104,6 +104,18 @@ func TestOrderIsJudgedByRank(t *testing.T) {
 			t.given("d", 0, offset(0, b))
 			t.finished()
 		}, []string{"divergence (violated): one poll found p/k/0 at orders/0 offset 0, another one p/k/1"}},
+		{"of two acknowledged at one offset the one that was sent last is the one it surfaced behind", func(t *tale) {
+			ghost, b, c := t.send("p", "k"), t.send("p", "k"), t.send("p", "k")
+			t.acknowledge(b, 0, 0)
+			t.acknowledge(c, 0, 0)
+			t.given("c", 0, offset(0, b), offset(1, ghost))
+			t.given("d", 0, offset(0, c))
+			t.finished()
+		}, []string{
+			"late-ghost (violated): the outcome of p/k/0 was unknown; it surfaced at offset 1 of orders/0, behind p/k/2 " +
+				"(offset 0), which was sent later and acknowledged",
+			"divergence (violated): orders/0 offset 0 was acknowledged to both p/k/1 and p/k/2",
+		}},
 	})
 	testMeasures(t, []measureCase{
 		{"the first place of an event is no copy that lies behind a later one", func(t *tale) {
@@ -111,11 +123,25 @@ func TestOrderIsJudgedByRank(t *testing.T) {
 			t.acknowledge(b, 0, t.write(0, b))
 			t.acknowledge(a, 0, t.write(0, a, a))
 		}, map[string]float64{"stale-duplicates": 1, "order-violation": 1, "duplicate": 1}},
+		{"nor is a copy at the very offset of a later one", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.acknowledge(a, 0, 0)
+			t.acknowledge(b, 0, 1)
+			t.recorded(0, offset(0, a), offset(1, a), offset(1, b))
+			t.closed(0, 0, 2)
+		}, map[string]float64{"stale-duplicates": 0, "duplicate": 1, "divergence": 1}},
 	})
 }
 
 func TestWhatIsLostIsTold(t *testing.T) {
 	testJudged(t, []judgedCase{
+		{"without a final read a poll that got further says it, of the first offset too", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.acknowledge(a, 0, 0)
+			t.acknowledge(b, 0, 1)
+			t.given("c", 0, offset(1, b))
+			t.finished()
+		}, []string{"lost-write (violated): p/k/0 was acknowledged at orders/0 offset 0, and no poll returned it, though one returned offset 1"}},
 		{"of two acknowledgements that are both of the end of the log the first one is named", func(t *tale) {
 			a := t.send("p", "k")
 			t.acknowledge(a, 0, 1)
@@ -428,6 +454,17 @@ func TestStepsAreJudgedByWhatTheConsumerWasGivenLast(t *testing.T) {
 		}, []string{
 			"skipped-poll (violated): c was given offset 6 of orders/0 after offset 3 and stepped over p/k/4 at offset 4",
 		}},
+		{"in a log that may have been cut off, a record that is not as it was given proves nothing of what lay before it", func(t *tale) {
+			t.Head.Effects = []string{histories.EffectUncleanElection}
+			sends := []*histories.Send{t.send("p", "k"), t.send("p", "k"), t.send("p", "k")}
+			t.given("c", 0, offset(0, sends[0]), offset(2, sends[2]))
+			t.recorded(0, offset(0, sends[0]), offset(1, sends[1]))
+			t.recorded(1, offset(2, sends[2]))
+			t.closed(0, 0, 3)
+			t.closed(1, 0, 0)
+			t.finished()
+		}, []string{"skipped-poll undecided: 1 events cannot be told: what lies in the log where a consumer stepped over may have been " +
+			"written there after it had passed, in the place of what was lost"}},
 		{"after a poll that failed the consumer may be where it was", func(t *tale) {
 			written(t, 7)
 			t.poll("c", 0, 0)
@@ -683,6 +720,7 @@ func TestWhereCompactionExplainsThatNothingLiesAtAnAcknowledgedOffset(t *testing
 		{"the later copy lies behind it", tell("compact", true, 0, 5), nil},
 		{"the earlier copy was seen below the log's start", tell("compact,delete", true, 2, 1), nil},
 		{"of two copies the cleaner never keeps the earlier", tell("compact", true, 0, 1), wrong(1)},
+		{"not where the log begins either", tell("compact,delete", true, 1, 1), wrong(1)},
 		{"where it was sent once, and is promised to be written once, there was no other copy", tell("compact", false, 0, 5), wrong(5)},
 		{"nor is there anything to explain it where the topic is not compacted", tell("delete", true, 0, 5), wrong(5)},
 		{"with retries and without idempotence there may be another copy", func(t *tale) {
