@@ -90,9 +90,7 @@ func (s *state) judgePartition(ctx context.Context, v *Verdict, index int32, tim
 		}
 		judge.Windows++
 		judge.Operations += int64(len(window.operations))
-		if window.of > windowSize {
-			judge.cut = true
-		}
+		judge.cut = judge.cut || len(window.operations) < window.of
 		result := porcupine.CheckOperationsTimeout(appendModel, window.operations, left)
 		if result == porcupine.Unknown {
 			*late = append(*late, name)

@@ -39,6 +39,16 @@ func asOperations(appends []Append) (operations []porcupine.Operation) {
 	return operations
 }
 
+func TestHowManyWindowsAPartitionHas(t *testing.T) {
+	for _, c := range []struct{ appends, want int }{
+		{0, 0}, {1, 1}, {windowSize, 1}, {windowSize + 1, 2}, {2*windowSize - windowOverlap, 2}, {2*windowSize - windowOverlap + 1, 3},
+	} {
+		if got := len(windows(make([]porcupine.Operation, c.appends))); got != c.want {
+			t.Errorf("%d appends are %d windows, want %d", c.appends, got, c.want)
+		}
+	}
+}
+
 func TestTheContradictionIsTheFirstAndTheClosestOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		operations := asOperations(someAppends(t))
