@@ -123,6 +123,16 @@ func TestOrderIsJudgedByRank(t *testing.T) {
 			t.acknowledge(b, 0, t.write(0, b))
 			t.acknowledge(a, 0, t.write(0, a, a))
 		}, map[string]float64{"stale-duplicates": 1, "order-violation": 1, "duplicate": 1}},
+		{"the place of an event that lies in two partitions is the first one in that which acknowledged it", func(t *tale) {
+			a, b := t.send("p", "k"), t.send("p", "k")
+			t.acknowledge(a, 1, 1)
+			t.acknowledge(b, 1, 0)
+			t.recorded(0, offset(0, a))
+			t.say(&histories.FinalRecords{Isolation: histories.ReadUncommitted, Records: histories.Records{Partition: at(1),
+				Records: []histories.Record{offset(0, b), offset(1, a)}}})
+			t.closed(0, 0, 1)
+			t.closed(1, 0, 2)
+		}, map[string]float64{"order-violation": 1, "duplicate": 1}},
 		{"nor is a copy at the very offset of a later one", func(t *tale) {
 			a, b := t.send("p", "k"), t.send("p", "k")
 			t.acknowledge(a, 0, 0)

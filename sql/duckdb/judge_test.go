@@ -22,8 +22,12 @@ import (
 	"github.com/ackproof/ackproof/parquet"
 )
 
-// batch is how many histories are judged by one query.
-const batch = 1000
+// batch is how many histories are judged by one query, and batchLines how many lines they have
+// at most, the last one of them aside: what DuckDB joins lies in memory.
+const (
+	batch      = 1000
+	batchLines = 500_000
+)
 
 // comparison gathers histories, and has both judges judge them.
 type comparison struct {
@@ -31,6 +35,7 @@ type comparison struct {
 	dir      string
 	writer   *parquet.Writer
 	expected map[string]Counts
+	lines    int64
 	found    Counts // how much of each the checker found in all
 	compared int
 }
@@ -50,6 +55,7 @@ func (c *comparison) begin() {
 		c.t.Fatal(err)
 	}
 	clear(c.expected)
+	c.lines = 0
 }
 
 // add has the checker judge a history, and keeps it for the third judge.
@@ -69,7 +75,7 @@ func (c *comparison) add(name string, h histories.History) {
 	if err := c.writer.Add(c.t.Context(), name, h); err != nil {
 		c.t.Fatal(err)
 	}
-	if len(c.expected) == batch {
+	if c.lines += v.History.Lines; len(c.expected) == batch || c.lines > batchLines {
 		c.judge()
 		c.begin()
 	}
@@ -213,7 +219,10 @@ func TestJudgesAgreeOnRecordedHistories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.judge(); c.compared == 0 {
+	if len(c.expected) > 0 {
+		c.judge()
+	}
+	if c.compared == 0 {
 		t.Fatalf("there is no history (.jsonl, .jsonl.zst) in %s", folder)
 	}
 	t.Logf("%d histories, in them %+v", c.compared, c.found)
