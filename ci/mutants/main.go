@@ -31,10 +31,10 @@ import (
 	"time"
 )
 
-// limit is how long the tests of one mutant may run: one that makes them hang is noticed.
-// On a machine that is busy with other things it may be the machine that was slow, so
-// that these are told apart.
-const limit = 90 * time.Second
+// limitOf is how long tests may run that took so long without a mutant: one that makes them
+// hang is noticed. On a machine that is busy with other things it may be the machine that was
+// slow, so that these are told apart.
+func limitOf(took time.Duration) time.Duration { return 15*time.Second + 20*took }
 
 // What became of a mutant.
 const (
@@ -223,7 +223,7 @@ func (p *trial) survey(ctx context.Context) error {
 // alone runs one test without a mutant, and gives what it comes by.
 func (p *trial) alone(ctx context.Context, name, path string) (map[int]bool, time.Duration, error) {
 	began := time.Now()
-	if text, err := p.run(ctx, 0, []string{name}, "ACKPROOF_MUTANTS_REACHED="+path); err != nil {
+	if text, err := p.run(ctx, 0, []string{name}, 10*time.Minute, "ACKPROOF_MUTANTS_REACHED="+path); err != nil {
 		return nil, 0, fmt.Errorf("%s fails without a mutant: %w\n%s", name, err, text)
 	}
 	took := time.Since(began)
@@ -241,11 +241,11 @@ func (p *trial) alone(ctx context.Context, name, path string) (map[int]bool, tim
 	return reaches, took, nil
 }
 
-// run runs tests with one mutant switched on.
-func (p *trial) run(ctx context.Context, id int, names []string, more ...string) ([]byte, error) {
+// run runs tests with one mutant switched on, for so long at most.
+func (p *trial) run(ctx context.Context, id int, names []string, limit time.Duration, more ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	command := exec.CommandContext(ctx, p.binary, "-test.failfast", "-test.timeout", limit.String(),
+	command := exec.CommandContext(ctx, p.binary, "-test.failfast", "-test.timeout", (limit + time.Minute).String(),
 		"-test.run", "^("+strings.Join(names, "|")+")$")
 	command.Dir = p.name
 	command.Env = append(append(os.Environ(), fmt.Sprintf("ACKPROOF_MUTANT=%d", id)), more...)
@@ -255,6 +255,7 @@ func (p *trial) run(ctx context.Context, id int, names []string, more ...string)
 // try runs the tests that come by the mutant, the quick ones first, until one fails.
 func (p *trial) try(ctx context.Context, m Mutant) error {
 	var rounds [2][]string
+	var took [2]time.Duration
 	for _, t := range p.tests {
 		if !t.reaches[m.ID] {
 			continue
@@ -264,25 +265,28 @@ func (p *trial) try(ctx context.Context, m Mutant) error {
 			round = 1
 		}
 		rounds[round] = append(rounds[round], t.name)
+		took[round] += t.took
 	}
 	r := result{Mutant: m, Fate: notReached}
 	began := time.Now()
-	for _, names := range rounds {
-		if len(names) == 0 || r.Fate == killed {
+	for round, names := range rounds {
+		if len(names) == 0 || r.Fate == killed || r.Fate == timedOut {
 			continue
 		}
-		r.Fate = survived
-		if _, err := p.run(ctx, m.ID, names); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		limit, begun := limitOf(took[round]), time.Now()
+		_, err := p.run(ctx, m.ID, names, limit)
+		switch {
+		case err == nil:
+			r.Fate = survived
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Since(begun) >= limit:
+			r.Fate = timedOut
+		default:
 			r.Fate = killed
 		}
 	}
 	r.Seconds = time.Since(began).Seconds()
-	if r.Fate == killed && r.Seconds >= limit.Seconds() {
-		r.Fate = timedOut
-	}
 	return p.note(r)
 }
 
