@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ackproof/ackproof/checker"
@@ -69,7 +70,8 @@ func inputError(format string, args ...any) error { return &InputError{fmt.Error
 
 // Write makes the bundle out, which must not exist, of the run directory run. It changes nothing
 // in the run directory. What it fails with: an *InputError, a *JudgementError, ErrTooLarge, or that it could not
-// write. It writes beside out for a while, about as much as the run directory holds.
+// write. It writes beside out for a while, about
+// twice what the run directory holds.
 func Write(ctx context.Context, run, out string, options Options) (*Bundled, error) {
 	if options.Limit == 0 {
 		options.Limit = DefaultLimit
@@ -147,8 +149,19 @@ func (w *writing) learn(ctx context.Context) error {
 	return nil
 }
 
-// redact copies every file but the history without its secrets.
+// redact copies every file but the history without its secrets. One whose name holds a secret stays
+// behind.
 func (w *writing) redact(ctx context.Context) error {
+	w.files = slices.DeleteFunc(w.files, func(f *file) bool {
+		if w.redactor.Known(f.name) == f.name {
+			return false
+		}
+		w.issue.LeaveOut("%s: its name holds a secret", f.name)
+		return true
+	})
+	for n, said := range w.issue.LeftOut { // names that were not known to be secrets yet
+		w.issue.LeftOut[n] = w.redactor.Known(said)
+	}
 	for _, f := range w.files {
 		in, err := w.root.Open(f.name)
 		if err != nil {
@@ -179,7 +192,7 @@ func howOf(findings []secrets.Finding) string {
 // found notes what was taken out of a file.
 func (w *writing) found(name string, findings []secrets.Finding) {
 	for _, f := range findings {
-		w.issue.AddRedaction(name, f.Line, w.redactor.Text(f.What))
+		w.issue.AddRedaction(name, f.Line, w.redactor.Known(f.What))
 	}
 }
 
@@ -281,7 +294,7 @@ func (w *writing) surveyBrokers(folder string, depth int) error {
 		case !entry.IsDir():
 			w.consider(name)
 		case depth == maxFolders:
-			w.issue.LeaveOut("%s: folders are too deep", w.redactor.Text(name))
+			w.issue.LeaveOut("%s: folders are too deep", name)
 		default:
 			if err := w.surveyBrokers(name, depth+1); err != nil {
 				return err
@@ -350,7 +363,7 @@ func (w *writing) surveyRest() error {
 		case runs.PorcupineDir:
 			w.issue.LeaveOut("%s/: verify check --porcupine draws it again", runs.PorcupineDir)
 		default:
-			w.issue.LeaveOut("%s: it is no part of a run", w.redactor.Text(entry.Name()))
+			w.issue.LeaveOut("%s: it is no part of a run", entry.Name())
 		}
 	}
 	return nil

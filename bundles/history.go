@@ -105,7 +105,7 @@ func (w *writing) rewrite(change func(text io.Reader, out io.Writer) error) (pat
 
 // frameText is how much text a frame of a history that is written anew has: more than while recording,
 // since it compresses better, and no more than is decoded at once.
-const frameText = 4 << 20
+const frameText = 2 << 20
 
 // framer writes text into zstd frames of whole lines; the header's line has one of its own. What comes
 // after the last line end is left out: it is of a history that was cut.
@@ -189,7 +189,12 @@ func (w *writing) judge(ctx context.Context) error {
 }
 
 func checkHistory(ctx context.Context, path string) (*checker.Verdict, error) {
-	opened, err := histories.Open(path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, &InputError{err}
+	}
+	// Under the name that it has in a run, since the verdict on one that is cut says it.
+	opened, err := histories.OpenPart(runs.HistoryFile, info.Size(), func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {
 		return nil, &InputError{err}
 	}

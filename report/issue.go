@@ -395,8 +395,8 @@ func (m *markdown) taken() {
 		m.line("None was found. What does not look like one is not found: names of hosts and topics are as they were.\n")
 		return
 	}
-	m.line("Taken out, %s; `(redacted)` stands in their places. What does not look like a secret is not found: names of hosts "+
-		"and topics are as they were. The verdict on the history is the same with and without them.\n", times(int64(m.Taken())))
+	m.line("Taken out, %s, as below; `(redacted)` stands there now. The history gets the same verdict with and without them. "+
+		"What does not look like a secret is not found: names of hosts and topics are as they were.\n", times(int64(m.Taken())))
 	m.line("| file | where | what |")
 	m.line("|---|---|---|")
 	for n, r := range m.Redactions {
@@ -423,7 +423,7 @@ func (m *markdown) contents() {
 	}
 	m.line("")
 	if len(m.LeftOut) > 0 {
-		m.line("Left out (the limit is %s):\n", Size(m.Limit))
+		m.line("Not in it (the limit is %s):\n", Size(m.Limit))
 		for n, what := range m.LeftOut {
 			if n == m.rows {
 				m.line("- %d more", len(m.LeftOut)-n)

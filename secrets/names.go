@@ -82,7 +82,8 @@ func wordsOf(name string) []string {
 
 // common are values that stand under names of secrets and say nothing: taken out where they
 // stand, and nowhere else, since the same word means something else there.
-var common = []string{"password", "passwd", "secret", "changeit", "changeme", "default", "public", "private", "kafka-client",
+var common = []string{"password", "administrator", "passwd", "secret", "changeit", "changeme", "default", "public", "private",
+	"kafka-client",
 	"client", "clients", "broker", "brokers", "producer", "consumer", "cluster", "controller", "internal", "external",
 	"localhost", "ackproof", "ackproof-history", "runner", "message", "messages", "partition", "partitions", "offset", "offsets",
 	"record", "records", "process", "header", "history", "events", "finished", "interrupted", "attempt", "return",
@@ -100,13 +101,18 @@ const (
 // telling says whether a value is one of a kind, so that it may be taken out wherever it
 // stands.
 func telling(value string) bool {
-	if len(value) < leastKnown || slices.Contains(common, strings.ToLower(value)) || strings.HasPrefix(value, "${") {
+	if len(value) < leastKnown || slices.Contains(common, strings.ToLower(value)) || isReference(value) {
 		return false
 	}
 	if strings.Trim(value, "0123456789.,:-") == "" {
 		return len(value) >= leastDigits
 	}
 	return strings.Trim(value, string(value[0])) != "" // "******" is no secret
+}
+
+// isReference says whether a value only says where a secret is to be had, as ${file:/path:key}.
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "${") && strings.IndexByte(value, '}') == len(value)-1
 }
 
 // nothing says whether a value stands for a secret that is absent or hidden already.
@@ -116,5 +122,5 @@ func nothing(value string) bool {
 	case "", "null", "none", "nil", "~", "[]", "{}", `""`, "''", "[hidden]", "[redacted]", "<redacted>", "<hidden>":
 		return true
 	}
-	return strings.Trim(value, "*") == "" || value == Marker || strings.HasPrefix(value, Marker)
+	return strings.Trim(value, "*") == "" || value == Marker
 }

@@ -4,6 +4,7 @@ package secrets
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -58,6 +59,11 @@ var shapes = []shape{
 	{"bearer token", regexp.MustCompile(`(?i)\bbearer[ \t]+([A-Za-z0-9._~+/=\-]+)`), random},
 	{"basic credentials", regexp.MustCompile(`(?i)\bbasic[ \t]+([A-Za-z0-9+/=_\-]+)`), random},
 	{"password in a URL", regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://[^/\s:@"'<>]*:([^@\s"'/<>]+)@`), noPort},
+}
+
+// isShape says whether this is what a shape is called, and no property's name.
+func isShape(what string) bool {
+	return slices.ContainsFunc(shapes, func(s shape) bool { return s.what == what })
 }
 
 // random says whether a word is no word of a language: "bearer authentication" has no token.

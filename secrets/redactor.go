@@ -155,7 +155,11 @@ func (r *Redactor) known(text string, hit func(what string)) string {
 		}
 		result.WriteString(text[from:at])
 		result.WriteString(Marker)
-		hit("value of " + f.name)
+		if isShape(f.name) {
+			hit(f.name)
+		} else {
+			hit("value of " + f.name)
+		}
 		at += len(f.text)
 		from = at
 	}
@@ -193,13 +197,6 @@ func (r *Redactor) under(name, value string, hit func(what string)) string {
 func (r *Redactor) Known(text string) string {
 	r.prepare()
 	return r.known(text, func(string) {})
-}
-
-// Text takes secrets out of a text that is no file: those that are known, and those that look
-// like one.
-func (r *Redactor) Text(text string) string {
-	r.prepare()
-	return r.text(text, false, func(string) {})
 }
 
 // text takes secrets out of text. In code only what stands in quotes, or under a name that is

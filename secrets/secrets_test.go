@@ -165,6 +165,12 @@ func TestAKnownValueIsTakenOutWhereverItStands(t *testing.T) {
 			t.Error(redacted["x.log"])
 		}
 	})
+	t.Run("and a longer one that begins with it", func(t *testing.T) {
+		redacted, _ := redact(t, map[string]string{"a.properties": "ssl.key.password=hunter22", "x.log": "say password=hunter22-and-more, x"})
+		if redacted["x.log"] != "say password=(redacted), x" {
+			t.Error(redacted["x.log"])
+		}
+	})
 	t.Run("not a short or common one", func(t *testing.T) {
 		for _, common := range []string{"true", "admin", "12345", "123456", "secret", "producer", "ackproof", "Changeit", "${env:X}"} {
 			redacted, _ := redact(t, map[string]string{"a.properties": "ssl.key.password=" + common, "x.log": "say " + common})
