@@ -320,10 +320,18 @@ func (m *markdown) doubts() {
 			lines = append(lines, fmt.Sprintf("- assumption failed: `%s`: %s", a.Name, cell(a.Detail)))
 		}
 	}
+	var reasons []string
+	named := make(map[string][]string) // promises by their reason
 	for _, p := range m.Verdict.Promises {
 		if part := m.Verdict.Anomalies[p.Name]; p.Verdict == checker.UnknownWord && (part == nil || part.Count == 0) {
-			lines = append(lines, fmt.Sprintf("- `%s`: %s", p.Name, cell(p.Reason)))
+			if named[p.Reason] == nil {
+				reasons = append(reasons, p.Reason)
+			}
+			named[p.Reason] = append(named[p.Reason], code(string(p.Name)))
 		}
+	}
+	for _, reason := range reasons {
+		lines = append(lines, fmt.Sprintf("- %s: %s", strings.Join(named[reason], ", "), cell(reason)))
 	}
 	if len(lines) == 0 {
 		return

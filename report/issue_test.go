@@ -48,6 +48,15 @@ func TestAnIssueSaysWhatAMaintainerAsks(t *testing.T) {
 	}
 }
 
+func TestPromisesThatAreUnknownForOneReasonStandTogether(t *testing.T) {
+	i := issue(0, 0, 0)
+	i.Verdict.Promises = []checker.PromiseVerdict{{Name: checker.LostWrite, Verdict: checker.UnknownWord, Reason: "it was cut"},
+		{Name: checker.Duplicate, Verdict: checker.UnknownWord, Reason: "it was cut"}, {Name: checker.Corrupt, Verdict: checker.UnknownWord, Reason: "other"}}
+	if text := i.Markdown(); !strings.Contains(text, "- `lost-write`, `duplicate`: it was cut\n- `corrupt`: other\n") {
+		t.Error(text)
+	}
+}
+
 func TestAnIssueFitsATrackerHoweverMuchThereIsToSay(t *testing.T) {
 	i := issue(1_000_000, 5000, 48)
 	for n := range 5000 {
