@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ackproof/ackproof/secrets"
 )
 
 // Limits of asking one broker, and how long those that have not answered are waited
@@ -389,7 +390,7 @@ func (a *admin) documentProperties(ctx context.Context, folder string, brokers [
 		}
 		properties := make(map[string]string)
 		for _, p := range broker.Configs {
-			if p.Value != nil && !p.Sensitive && !strings.Contains(p.Key, "password") {
+			if p.Value != nil && !p.Sensitive && !secrets.Name(p.Key) {
 				properties[p.Key] = *p.Value
 			}
 		}

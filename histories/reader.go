@@ -77,6 +77,12 @@ func OpenBytes(name string, content []byte) (*File, error) {
 	return openFile(name, int64(len(content)), open)
 }
 
+// OpenPart is Open for a history that is a part of something else, as a file of an archive: open
+// gives its content anew each time, size is that in bytes, name stands in messages.
+func OpenPart(name string, size int64, open func() (io.ReadCloser, error)) (*File, error) {
+	return openFile(name, size, open)
+}
+
 // openFile is Open for whatever can be read more than once.
 func openFile(name string, size int64, open func() (io.ReadCloser, error)) (*File, error) {
 	f := &File{name: name, size: size, open: open}
@@ -132,6 +138,44 @@ func (f *File) Lines(ctx context.Context) iter.Seq2[Entry, error] {
 			f.nativeLines(ctx, yield)
 		}
 	}
+}
+
+// Text gives the text of a file without its compression, as it was written: the header and all
+// lines. Reading it ends with io.EOF at the end of the file and with a *CutError where a compressed
+// file is cut; a text that merely lacks its last lines ends with io.EOF. Whoever calls it closes it.
+func (f *File) Text() (io.ReadCloser, error) {
+	in, err := f.open()
+	if err != nil || !f.compressed {
+		return in, err
+	}
+	text, err := newZstdText(in)
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return &fileText{f.name, text, in}, nil
+}
+
+// fileText is the text of a compressed file.
+type fileText struct {
+	name string
+	text *zstdText
+	file io.Closer
+}
+
+func (t *fileText) Read(p []byte) (int, error) {
+	n, err := t.text.Read(p)
+	switch {
+	case errors.Is(err, errCut):
+		err = &CutError{Name: t.name, Byte: t.text.walker.at, Reason: err.Error()}
+	case err != nil && !errors.Is(err, io.EOF):
+		err = fmt.Errorf("reading history %s: %w", t.name, err)
+	}
+	return n, err
+}
+
+func (t *fileText) Close() error {
+	t.text.close()
+	return t.file.Close()
 }
 
 // nativeLines reads a history of our own format.

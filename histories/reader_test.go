@@ -662,3 +662,37 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+func TestTheTextOfAFileIsWhatWasWritten(t *testing.T) {
+	lines := sampleLines(200)
+	plain := written(t, false, &Header{Run: "r"}, lines)
+	packed := written(t, true, &Header{Run: "r"}, lines)
+	for rule, c := range map[string]struct {
+		content []byte
+		cut     bool
+	}{"plain text": {plain, false}, "in frames": {packed, false}, "in frames, cut": {packed[:len(packed)-5], true}} {
+		t.Run(rule, func(t *testing.T) {
+			file, err := OpenBytes("file", c.content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // it is read anew each time
+				text, err := file.Text()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(text)
+				var cut *CutError
+				if errors.As(err, &cut) != c.cut || (err != nil) != c.cut {
+					t.Errorf("it ends with %v", err)
+				}
+				if !bytes.HasPrefix(plain, got) || (!c.cut && len(got) < len(plain)) {
+					t.Errorf("%d bytes that are not those written, %d", len(got), len(plain))
+				}
+				if err := text.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

@@ -81,8 +81,7 @@ func (p *page) headline(v *checker.Verdict) {
 	if v.Planted {
 		p.line("%s", p.paint(yellow, "A PLANTED BROKER WAS JUDGED, NOT KAFKA: this run injected lies (--allow-lies)."))
 	}
-	p.line("%s  %s", p.paint(colour, strings.ToUpper(v.Verdict)), strings.TrimPrefix(v.Summary,
-		"a planted broker was judged, not Kafka (lies were injected): "))
+	p.line("%s  %s", p.paint(colour, strings.ToUpper(v.Verdict)), strings.TrimPrefix(v.Summary, plantedPrefix))
 	if v.History.Interrupted {
 		p.line("The run was interrupted: faults were undone, the clients drained, and what there is was checked.")
 	}
@@ -120,7 +119,7 @@ func (p *page) allowed(v *checker.Verdict) {
 
 func (p *page) finding(v *checker.Verdict, promise checker.PromiseVerdict, colour, aside string) {
 	p.line("")
-	p.line("%s  %s%s", p.paint(colour, string(promise.Name)), count(v.Anomalies[promise.Name].Count, "time"), aside)
+	p.line("%s  %s%s", p.paint(colour, string(promise.Name)), times(v.Anomalies[promise.Name].Count), aside)
 }
 
 // example tells the life of the events of one example.
@@ -189,7 +188,7 @@ func (p *page) uncertain(v *checker.Verdict) {
 		part := v.Anomalies[promise.Name]
 		if promise.Verdict == checker.UnknownWord && part.Count > 0 {
 			p.line("")
-			p.line("%s  found %s, not judged", p.paint(yellow, string(promise.Name)), count(part.Count, "time"))
+			p.line("%s  found %s, not judged", p.paint(yellow, string(promise.Name)), times(part.Count))
 			p.wrapped("  because    ", promise.Reason)
 			p.example(v, promise.Name)
 		}
@@ -364,11 +363,11 @@ func (p *page) next(v *checker.Verdict) {
 	}
 }
 
-func count(n int64, what string) string {
+func times(n int64) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 time"
 	}
-	return thousands(n) + " " + what + "s"
+	return thousands(n) + " times"
 }
 
 // thousands gives a number with its digits in groups of three.

@@ -3,6 +3,7 @@
 //	scenario.yaml       what was asked, every default spelled out, the seed, versions
 //	history.jsonl.zst   the operations, in the order in which they were recorded
 //	verdict.json        the machine-readable verdict
+//	report.html         the verdict as a page, with a timeline
 //	brokers/            each broker's log and configuration, where there are any
 //	porcupine/          pages of the second judge, once verify check --porcupine drew any
 package runs
@@ -23,6 +24,7 @@ const (
 	ScenarioFile = "scenario.yaml"
 	HistoryFile  = "history.jsonl.zst"
 	VerdictFile  = "verdict.json"
+	ReportFile   = "report.html"
 	BrokersDir   = "brokers"
 	PorcupineDir = "porcupine"
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ackproof/ackproof/bundles"
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/histories"
 	"github.com/ackproof/ackproof/report"
@@ -27,11 +28,11 @@ type checkFlags struct {
 func newCheckCommand(s streams) *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
-		Use:   "check HISTORY|RUN_DIR...",
+		Use:   "check HISTORY|RUN_DIR|BUNDLE.zip...",
 		Short: "Judge what was recorded",
-		Long: `Judge histories that were recorded before: a run directory, a history of our own
-format (.jsonl or .jsonl.zst), a history of Jepsen's Kafka workload (EDN), or a case
-in the neutral form. What it is, is recognised by its content.
+		Long: `Judge histories that were recorded before: a run directory, a bundle that verify bundle
+made of one (nothing of it is unpacked), a history of our own format (.jsonl or
+.jsonl.zst), a history of Jepsen's Kafka workload (EDN), or a case in the neutral form. What it is, is recognised by its content.
 
 What Apache Kafka's VerifiableProducer and VerifiableConsumer print is judged as well:
 save the standard output of each into a file of its own (VerifiableConsumer needs
@@ -50,6 +51,7 @@ exit status are those of verify check in any case.`,
   verify check --producer acks=all,enable.idempotence=true history.edn
   verify check --one-history --producer acks=all,enable.idempotence=true producer.log consumer.log
   verify check --porcupine verify-runs/2026-12-01T02-00-00-seed7
+  verify check bundle.zip
   verify check --json old.jsonl.zst | jq '.anomalies["lost-write"].instances'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -131,6 +133,9 @@ func sourcesOf(ctx context.Context, paths []string, one bool) []source {
 	var sources []source
 	for _, path := range paths {
 		sources = append(sources, source{path, path, func() (*histories.File, error) {
+			if bundles.Is(path) {
+				return bundles.Open(path)
+			}
 			history, err := runs.HistoryPath(path)
 			if err != nil {
 				return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ackproof/ackproof/bundles"
 	"github.com/ackproof/ackproof/checker"
 	"github.com/ackproof/ackproof/clusters"
 	"github.com/ackproof/ackproof/scenarios"
@@ -63,6 +64,7 @@ promises.
   verify clean                    remove what a run left that was killed hard
   verify check RUN_DIR            judge again what was recorded
   verify check --porcupine RUN_DIR  draw the appends that no order explains
+  verify bundle RUN_DIR           one file of it for a bug report, without secrets; verify check takes it
   verify check history.edn        judge a history of Jepsen's Kafka workload
   verify corpus                   can the checker be believed? 100,000 histories whose truth is known
 
@@ -93,7 +95,7 @@ func execute(ctx context.Context, args []string, out, progress io.Writer) int {
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRunCommand(s), newScenariosCommand(s), newDefectsCommand(s), newCheckCommand(s), newCorpusCommand(s),
-		newExportCommand(s), newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
+		newExportCommand(s), newBundleCommand(s), newDoctorCommand(s), newCleanCommand(s), newVersionCommand(s))
 	return s.status(root.ExecuteContext(ctx))
 }
 
@@ -102,12 +104,13 @@ func (s streams) status(err error) int {
 	var verdict verdictError
 	var usage usageError
 	var input *scenarios.InputError
+	var run *bundles.InputError
 	switch {
 	case err == nil:
 		return exitHeld
 	case errors.As(err, &verdict):
 		return verdict.status
-	case errors.As(err, &usage), errors.As(err, &input), errors.Is(err, clusters.ErrCannotStart):
+	case errors.As(err, &usage), errors.As(err, &input), errors.As(err, &run), errors.Is(err, clusters.ErrCannotStart):
 		_, _ = fmt.Fprintf(s.progress, "verify: %v\n", err)
 		return exitUsage
 	case errors.Is(err, clusters.ErrNotUp): // nothing can be told of brokers that did not come up
