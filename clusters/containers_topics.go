@@ -177,5 +177,6 @@ func (c *Containers) EligibleLeaders(ctx context.Context, topic string, partitio
 			}
 		}
 	}
-	return nil, fmt.Errorf("asking for the eligible leader replicas of %s/%d: the broker does not know the partition", topic, partition)
+	return nil, fmt.Errorf("asking for the eligible leader replicas of %s/%d: the broker does not know the partition",
+		topic, partition)
 }

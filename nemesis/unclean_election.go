@@ -105,9 +105,10 @@ func (e *election) Inject(ctx context.Context) error {
 	if err := e.cluster.KillBroker(ctx, leader); err != nil {
 		return err
 	}
-	leaders, err := e.await(ctx, fmt.Sprintf("until broker %d no longer leads", leader), e.env.Topics, func(leaders []clusters.Leader) bool {
-		return !slices.ContainsFunc(leaders, func(p clusters.Leader) bool { return p.Broker == leader })
-	})
+	leaders, err := e.await(ctx, fmt.Sprintf("until broker %d no longer leads", leader), e.env.Topics,
+		func(leaders []clusters.Leader) bool {
+			return !slices.ContainsFunc(leaders, func(p clusters.Leader) bool { return p.Broker == leader })
+		})
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,8 @@ func aloneInSync(p clusters.Leader, broker int32) bool {
 
 // await waits until the partitions of the topics are as they should be, and gives what was
 // seen then.
-func (e *election) await(ctx context.Context, what string, topics []string, are func([]clusters.Leader) bool) ([]clusters.Leader, error) {
+func (e *election) await(ctx context.Context, what string, topics []string,
+	are func([]clusters.Leader) bool) ([]clusters.Leader, error) {
 	for {
 		leaders, err := e.cluster.Leaders(ctx, topics...)
 		if err == nil && are(leaders) {
@@ -175,8 +177,8 @@ func (e *election) elect(ctx context.Context, now clusters.Leader, eligible map[
 	case !alone:
 		return nil
 	case slices.Contains(others, now.Broker):
-		e.clean = append(e.clean, fmt.Sprintf("%s got broker %d as its leader by a clean election (an eligible leader replica, KIP-966)",
-			now.Name(), now.Broker))
+		e.clean = append(e.clean, fmt.Sprintf("%s got broker %d as its leader by a clean election "+
+			"(an eligible leader replica, KIP-966)", now.Name(), now.Broker))
 		return nil
 	}
 	e.elected = append(e.elected, fmt.Sprintf("%s from broker %d, which alone was in sync, to broker %d (epoch %d) %s",
